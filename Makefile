@@ -53,10 +53,11 @@ quick: $(STAMPS)/dev ## formatting, lint, types and the unit tests that start no
 	@$(BIN)/mypy --strict & types=$$!; \
 	  $(BIN)/python -m pytest -q -n $(or $(JOBS),2) --quick $(ARGS) || { wait $$types; exit 1; }; wait $$types
 
-check: $(STAMPS)/dev ## formatting, lint, types, the Dockerfiles and the settings that ship
+check: $(STAMPS)/dev ## formatting, lint, types, names, the Dockerfiles and the settings that ship
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict
+	$(BIN)/python -m pytest -q tests/unit/test_architecture.py tests/unit/test_identifiers.py
 	$(BIN)/hadolint Dockerfile deploy/triton.Dockerfile
 	@for file in gateway/default.yaml deploy/spillway.yaml; do \
 	  echo "spillway check --file-only $$file"; $(SECRETS) $(BIN)/spillway check --file-only $$file || exit; done

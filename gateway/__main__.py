@@ -43,12 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="spillway", description="A hybrid inference gateway that keeps restricted data home."
     )
-    version = f"spillway {__version__}{compiled.told()}"
+    version = f"spillway {__version__}{compiled.version_suffix()}"
     parser.add_argument("--version", action="version", version=version)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     named = [name for name in _COMMANDS if name in given[:1]]
     for name in named or _COMMANDS:  # only the command that is asked for is imported
-        importlib.import_module(module_of(name)).register(subparsers)
+        importlib.import_module(command_module(name)).register(subparsers)
     args = parser.parse_args(given)
     try:
         return int(args.run(args))
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
 
 
-def module_of(command: str) -> str:
+def command_module(command: str) -> str:
     name = "importing" if command == "import" else command  # which cannot be a module's name
     return f"gateway.cli.{name}"
 

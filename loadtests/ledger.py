@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.accounting.ledger.ledger import Ledger, Thread
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.ledger import Ledger, LedgerThread
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.ledger.opening import opened
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.core import ambient
@@ -52,13 +52,17 @@ class _Load:
 async def _measured(folder: Path, load: _Load) -> tuple[float, float]:
     """Microseconds of CPU that a call costs more, and the ratio."""
     plain = Rig(cloud(Plan(open_s=0.0)))
-    of_tenants = {f"t{n}": Limits.usd(day=1e6, month=1e6, total=1e6) for n in range(load.tenants)}
-    budgets = SpillBudgets(Limits.usd(total=1e9), of_tenants, ambient.monotonic_s, ambient.wall_s)
+    of_tenants = {
+        f"t{n}": BudgetLimits.usd(day=1e6, month=1e6, total=1e6) for n in range(load.tenants)
+    }
+    budgets = SpillBudgets(
+        BudgetLimits.usd(total=1e9), of_tenants, ambient.monotonic_s, ambient.wall_s
+    )
     spill = SpillControl(SpillStop(None, ambient.monotonic_s), budgets)
     rig = Rig(cloud(Plan(open_s=0.0)), setup=Setup(spill=spill))
     store = opened(folder / "ledger.db", None, ambient.wall_s)
     ledger = Ledger(
-        store, budgets.limits, budgets, Told(), ambient.monotonic_s, Thread(), 60.0, 400
+        store, budgets.limits, budgets, Told(), ambient.monotonic_s, LedgerThread(), 60.0, 400
     )
     rig.accounts.ledger, spill.leases = ledger, ledger.leases
     await ledger.start()

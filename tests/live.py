@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,11 +20,12 @@ import httpx
 import yaml
 
 from gateway.accounting.audit import alias_key
-from gateway.accounting.audit.calls import key_of
+from gateway.accounting.audit.calls import record_key
 from gateway.demo.cloud.process import SimulatedCloud
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
+SERVED = ("fraud_score", "minilm", "scribe", "simple")
 _T = TypeVar("_T")
 
 
@@ -55,15 +56,20 @@ class LiveGateway:
     log_path: Path
     client: httpx.Client = field(repr=False)
 
+    def connect(self) -> httpx.Client:
+        """A client with connections of its own. It reads no certificates: that takes as long as
+        ten calls."""
+        return httpx.Client(base_url=self.http_url, trust_env=False, timeout=30, verify=False)
+
     def records(self) -> list[dict[str, Any]]:
         """Of calls, once no more come, each with its end: nothing waits for that. What the audit
         notes of itself is left out."""
         found: dict[tuple[str, int], dict[str, Any]] = {}
         for record in map(json.loads, self._settled().splitlines()):
             if record["kind"] == "call":
-                found[key_of(record)] = record
+                found[record_key(record)] = record
             elif record["kind"] == "end":
-                found[key_of(record)].update(record, kind="call")
+                found[record_key(record)].update(record, kind="call")
         return list(found.values())
 
     def _settled(self) -> bytes:
@@ -88,7 +94,7 @@ class LiveGateway:
 
         def there() -> bool:
             key = alias_key.known(self.audit)
-            ids = {request_id} if key is None else {request_id, key.of_call(request_id)}
+            ids = {request_id} if key is None else {request_id, key.call_alias(request_id)}
             found[:] = [r for r in self.records() if r["id"] in ids]
             return bool(found)
 
@@ -119,14 +125,27 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def settings(cloud: SimulatedCloud | None, scratch: Path, **changes: Any) -> dict[str, Any]:
-    """Settings of a gateway over ./models and, when given, the simulated cloud."""
+def repository(scratch: Path, *names: str) -> Path:
+    """A repository of these models of ./models. Triton starts a process for every model."""
+    folder = scratch / "served"
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        if not (folder / name).exists():
+            (folder / name).symlink_to(MODELS / name)
+    return folder
+
+
+def settings(
+    cloud: SimulatedCloud | None, scratch: Path, also: Iterable[str] = (), **changes: Any
+) -> dict[str, Any]:
+    """Settings of a gateway over four of ./models and, when given, the simulated cloud. `also`:
+    other models that its Triton loads."""
     endpoints: dict[str, Any] = {
         "local": {
             "kind": "triton",
             "zone": "onprem",
             "embedded": True,
-            "repository": str(MODELS),
+            "repository": str(repository(scratch, *SERVED, *also)),
             "expected_ms": 20,
         }
     }
@@ -196,7 +215,7 @@ def serving(document: dict[str, Any], scratch: Path) -> Iterator[LiveGateway]:
         assert process.poll() is None, log.read_text()[-4000:]
         ports = json.loads(ready.read_text())
         url = f"http://127.0.0.1:{ports['http_port']}"
-        with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+        with httpx.Client(base_url=url, trust_env=False, timeout=30, verify=False) as client:
             yield LiveGateway(
                 process,
                 url,

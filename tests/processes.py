@@ -17,28 +17,47 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 # What these begin with shares a server that a session starts: once, if one process has them all.
-TOGETHER: Final = (
-    "tests/clients/",
-    "tests/models/",
-    "tests/scenarios/test_fidelity",
-    "tests/unit/models/registry/",
-)
+TOGETHER: Final = {
+    "the session's gateway": (
+        "tests/clients/",
+        "tests/scenarios/test_bad_input.py",
+        "tests/scenarios/test_budget_headers.py",
+        "tests/scenarios/test_error_answers.py",
+        "tests/scenarios/test_inspection.py",
+        "tests/scenarios/test_lifecycle.py",
+        "tests/scenarios/test_providers.py",
+        "tests/scenarios/test_smuggling.py",
+        "tests/scenarios/test_top.py",
+        "tests/sight/",
+        "tests/unit/test_docs.py",
+        "tests/unit/test_folding.py",
+    ),
+    "a Triton, directly and through a gateway": (
+        "tests/scenarios/test_fidelity",
+        "tests/scenarios/test_grpc_surface.py",
+        "tests/scenarios/test_triton_examples.py",
+    ),
+    "a Triton with every model": ("tests/models/",),
+    "registries": ("tests/unit/models/registry/",),
+}
 
 # More than ten seconds on a machine that does nothing else.
 LONG: Final = frozenset(
     {
         "tests/scenarios/test_audit.py",
-        "tests/scenarios/test_bad_input.py",
         "tests/scenarios/test_cluster.py",
         "tests/scenarios/test_demo.py",
         "tests/scenarios/test_healing.py",
-        "tests/scenarios/test_lifecycle.py",
         "tests/scenarios/test_names_on_triton.py",
         "tests/scenarios/test_no_content.py",
+        "tests/scenarios/test_pseudonyms.py",
+        "tests/scenarios/test_reload.py",
         "tests/scenarios/test_scan_failures.py",
         "tests/scenarios/test_tutorials.py",
+        "tests/scenarios/test_workers.py",
         "tests/unit/classify/test_classify_classifier.py",
         "tests/unit/classify/test_classify_pool.py",
+        "tests/unit/classify/test_forms_matrix.py",
         "tests/unit/classify/test_names_presidio.py",
         "tests/unit/classify/test_patterns_equivalence.py",
         "tests/unit/classify/test_patterns_shortcuts.py",
@@ -163,9 +182,9 @@ TWICE: Final = ("tests/clients/", "tests/models/", "tests/scenarios/")
 
 
 def unit_of(test: str) -> str:
-    """What is run by one process: the beginning of the names of some files, or a file."""
+    """What is run by one process: files that share a server, or a file."""
     file = test.partition("::")[0]
-    return next((beginning for beginning in TOGETHER if file.startswith(beginning)), file)
+    return next((name for name, files in TOGETHER.items() if file.startswith(files)), file)
 
 
 def rank(test: str) -> int:

@@ -37,7 +37,7 @@ Tried = tuple[str, str, str, str, str, float, float, Usage | None]
 _TOOK_S: Final = 5
 _PRICE_USD: Final = 6
 _USAGE: Final = 7
-_of_call: Final[Callable[[Record], tuple[str, str, str, str | None]]] = itemgetter(
+_call_labels: Final[Callable[[Record], tuple[str, str, str, str | None]]] = itemgetter(
     "protocol", "operation", "model", "sensitivity"
 )
 _tenant: Final = itemgetter("tenant")
@@ -47,12 +47,12 @@ _entities: Final[Callable[[Record], Mapping[str, int]]] = itemgetter("entities")
 _pseudonymised: Final[Callable[[Record], Mapping[str, int]]] = itemgetter("pseudonymised")
 
 
-def measures_of(metrics: Metrics) -> Measures:
+def measures_for(metrics: Metrics) -> Measures:
     """One for all accounts with these metrics: those of older settings go on beside the newest."""
-    found = metrics.registry.gathering
-    if not isinstance(found, Measures):
-        found = metrics.registry.gathering = Measures(metrics)
-    return found
+    gathering = metrics.registry.gathering
+    if not isinstance(gathering, Measures):
+        gathering = metrics.registry.gathering = Measures(metrics)
+    return gathering
 
 
 class Measures:
@@ -91,7 +91,7 @@ class Measures:
             self._count_attempts(some)
         calls: dict[tuple[Any, ...], list[tuple[Record, float]]] = defaultdict(list)
         for record, zone, outcome, reason, took_s in ended:
-            calls[(*_of_call(record), zone, outcome, reason)].append((record, took_s))
+            calls[(*_call_labels(record), zone, outcome, reason)].append((record, took_s))
         for labels, those in calls.items():
             self._count_calls(labels, *zip(*those, strict=True))
 
@@ -140,9 +140,9 @@ class Measures:
             metrics.classify_seconds.labels(sensitivity).observe_all(
                 list(map(_classify_s, records))
             )
-        for found in filter(None, map(_entities, records)):
-            for kind, count in found.items():
+        for entities in filter(None, map(_entities, records)):
+            for kind, count in entities.items():
                 metrics.entities.labels(kind).inc(count)
-        for found in filter(None, map(_pseudonymised, records)):
-            for kind, count in found.items():
+        for entities in filter(None, map(_pseudonymised, records)):
+            for kind, count in entities.items():
                 metrics.pseudonymised.labels(kind).inc(count)

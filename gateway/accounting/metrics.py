@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.accounting.page import page
-from gateway.accounting.series import Counter, Gauge, Histogram, Registry, WithoutTenants
+from gateway.accounting.series import Counter, Gauge, Histogram, MetricsRegistry, WithoutTenants
 from gateway.accounting.triton import TritonFigures
 from gateway.core import ambient
 
@@ -25,7 +25,7 @@ class Metrics:
     """One registry for each gateway, so that several can live in one process."""
 
     def __init__(self) -> None:
-        self.registry = Registry()
+        self.registry = MetricsRegistry()
         r = self.registry
         self.calls = Counter(
             "spillway_calls",
@@ -71,11 +71,11 @@ class Metrics:
             ["tenant", "zone", "outcome"],
             registry=r,
         )
-        of = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"]
+        labels = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"]
         self.gen_ai_client_duration = Histogram(
             "gen_ai_client_operation_duration_seconds",
             "One attempt at an endpoint.",
-            [*of, "error_type"],
+            [*labels, "error_type"],
             buckets=_OPERATION,
             registry=r,
         )
@@ -89,21 +89,21 @@ class Metrics:
         self.gen_ai_first_token = Histogram(
             "gen_ai_server_time_to_first_token_seconds",
             "Arrival to the first event of a streamed answer.",
-            of,
+            labels,
             buckets=_FIRST_TOKEN,
             registry=r,
         )
         self.gen_ai_each_token = Histogram(
             "gen_ai_server_time_per_output_token_seconds",
             "First event to the end of a streamed answer, over its output tokens after the first.",
-            of,
+            labels,
             buckets=_EACH_TOKEN,
             registry=r,
         )
         self.gen_ai_tokens = Histogram(
             "gen_ai_client_token_usage",
             "Tokens of one attempt, as its endpoint counted them.",
-            [*of, "gen_ai_token_type", "zone"],
+            [*labels, "gen_ai_token_type", "zone"],
             buckets=_TOKENS,
             registry=r,
         )

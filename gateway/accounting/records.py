@@ -24,7 +24,7 @@ raises it makes a copy. One of a call alone:
 who awaits it may cancel it."""
 
 
-def kept(durable: Durable) -> bool:
+def is_durable(durable: Durable) -> bool:
     """It is durable by now."""
     return durable.done() and durable.result() is None  # guard: B4.durable-mark -> return True
 

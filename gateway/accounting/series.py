@@ -67,8 +67,8 @@ class _Capped(Bounded):
             admitted = self._cap.admitted(values)  # not `values`: one entry for all that came late
             made = self._made.get(admitted)
             if made is None:
-                found: Self = super().labels(*admitted)  # type: ignore[misc] # of what is mixed in
-                made = self._made[admitted] = found  # guard: T1.overflow-memory admitted -> values
+                child: Self = super().labels(*admitted)  # type: ignore[misc] # of what is mixed in
+                made = self._made[admitted] = child  # guard: T1.overflow-memory admitted -> values
         return made
 
     def clear(self) -> None:
@@ -166,7 +166,7 @@ class Gathering(Protocol):
         ...
 
 
-class Registry(client.CollectorRegistry):
+class MetricsRegistry(client.CollectorRegistry):
     gathering: Gathering | None = None
 
     def collect(self) -> Iterable[client.Metric]:

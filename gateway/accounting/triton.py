@@ -105,24 +105,24 @@ STALE: Final = "spillway_triton_metrics_stale"
 _WANTED: Final = re.compile(rf"^(?:{'|'.join(FIGURES)})[{{ ].*$", re.MULTILINE)
 _MISSED: Final = 3  # readings in a row
 
-Told = tuple[Figure, tuple[str, ...], float]
+Reported = tuple[Figure, tuple[str, ...], float]
 """A figure, the values of its labels, and its value."""
 
 
-def read(text: bytes) -> list[Told]:
+def read(text: bytes) -> list[Reported]:
     """What a server's `/metrics` says that we know of. Raises ValueError for what is none."""
     try:
         lines = "\n".join(match.group() for match in _WANTED.finditer(text.decode()))
         families = [*text_string_to_metric_families(lines + "\n")]
     except ValueError:
         raise ValueError("not the text format of Prometheus") from None
-    found: list[Told] = []
+    figures: list[Reported] = []
     for sample in itertools.chain.from_iterable(family.samples for family in families):
         figure = FIGURES.get(sample.name)
         if figure is not None:
             values = tuple(sample.labels.get(label, "") for label in figure.labels)
-            found.append((figure, values, sample.value * figure.factor))
-    return found
+            figures.append((figure, values, sample.value * figure.factor))
+    return figures
 
 
 class TritonFigures(Bounded):
@@ -131,7 +131,7 @@ class TritonFigures(Bounded):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._stale_s: dict[str, float] = {}
-        self._read: dict[str, tuple[float, list[Told]]] = {}
+        self._read: dict[str, tuple[float, list[Reported]]] = {}
         self._caps = {figure.name: Cap() for figure in FIGURES.values()}
 
     def expect(self, endpoint: str, period_s: float) -> None:
@@ -143,14 +143,14 @@ class TritonFigures(Bounded):
         self._stale_s.pop(endpoint, None)
         self._read.pop(endpoint, None)
 
-    def learn(self, endpoint: str, told: list[Told]) -> None:
-        self._read[endpoint] = (self._clock(), told)
+    def learn(self, endpoint: str, figures: list[Reported]) -> None:
+        self._read[endpoint] = (self._clock(), figures)
 
-    def fresh(self, endpoint: str) -> list[Told] | None:
+    def fresh(self, endpoint: str) -> list[Reported] | None:
         """None: too old, or nothing yet."""
-        at_s, told = self._read.get(endpoint, (float("-inf"), []))
-        # guard: T2.stale-series -> return told
-        return told if self._clock() - at_s <= self._stale_s.get(endpoint, 0.0) else None
+        at_s, figures = self._read.get(endpoint, (float("-inf"), []))
+        # guard: T2.stale-series -> return figures
+        return figures if self._clock() - at_s <= self._stale_s.get(endpoint, 0.0) else None
 
     def describe(self) -> Iterable[Metric]:
         return [*(_family(figure) for figure in FIGURES.values()), _stale_family()]
@@ -159,13 +159,15 @@ class TritonFigures(Bounded):
         sums: dict[str, dict[tuple[str, ...], float]] = {}
         stale = _stale_family()
         for endpoint in self._stale_s:
-            told = self.fresh(endpoint)
-            stale.add_metric([endpoint], told is None)
-            for figure, values, value in told or ():
+            figures = self.fresh(endpoint)
+            stale.add_metric([endpoint], figures is None)
+            for figure, values, value in figures or ():
                 series = self._caps[figure.name].admitted((endpoint, *values))
-                of = sums.setdefault(figure.name, {})
-                # guard: T2.summed-series -> of[series] = value
-                of[series] = of.get(series, 0.0) + value  # those under `other` are one series
+                by_labels = sums.setdefault(figure.name, {})
+                # guard: T2.summed-series -> by_labels[series] = value
+                by_labels[series] = (
+                    by_labels.get(series, 0.0) + value
+                )  # those under `other` are one series
         yield stale
         for figure in FIGURES.values():
             if figure.name in sums:

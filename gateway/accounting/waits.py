@@ -28,14 +28,14 @@ class Waits:
         self.looks_s = inf  # on the clock of deadlines
         self._timer: asyncio.TimerHandle | None = None
 
-    def look_at(self, deadline: Deadline) -> None:
+    def watch(self, deadline: Deadline) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self.looks_s = deadline.at_s
         wait_s = max(_SOON_S, deadline.remaining_s())
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._look)
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer, self.looks_s = None, inf
         for durable, deadline in self.open.items():
             if durable.done():
@@ -48,4 +48,4 @@ class Waits:
                 self.looks_s = deadline.at_s
                 earliest = deadline
         if self.looks_s < inf:
-            self.look_at(earliest)
+            self.watch(earliest)

@@ -1,7 +1,7 @@
 """The endpoints, models and queues of one version of the settings, and what keeps watch over them.
 
-Where the next version has the same endpoint it has the same `Place`: its connections, breakers,
-health and learnt times, and the calls that are there.
+Where the next version has the same endpoint it has the same `EndpointState`: its connections,
+breakers, health and learnt times, and the calls that are there.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from gateway.accounting.spill import SpillControl
 from gateway.config import EndpointSettings, Settings
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
-from gateway.core.types import Zone, endpoint_of
+from gateway.core.types import Zone, endpoint_name
 from gateway.endpoints.connectors import Inspector, OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health.canary_requests import CanaryDoors, CanaryPayloads
-from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.metrics_relay import Folding
 from gateway.endpoints.model_discovery import ServerCensus
 from gateway.endpoints.prober import Watch
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.endpoints.statistics_poller import Scraping
-from gateway.endpoints.triton.supervisor import Keeping
+from gateway.endpoints.triton.supervisor import SupervisorPort
 from gateway.models.profiling.priors import measured
 from gateway.scheduling.factory import new_scheduler, weights
 
@@ -40,10 +40,10 @@ _SECTIONS = ("endpoints", "tls", "models", "undeclared_models", "health", "costs
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class ProcessServices:
     """What of the process all sites stand on."""
 
-    keeper: Keeping
+    keeper: SupervisorPort
     spill: SpillControl
     metrics: Metrics
     clock: Clock
@@ -52,20 +52,22 @@ class Grounds:
     scheduler_resumed: Callable[[], None] = lambda: None
 
 
-class Site:
-    def __init__(self, settings: Settings, grounds: Grounds, before: Site | None = None) -> None:
+class EndpointSet:
+    def __init__(
+        self, settings: Settings, grounds: ProcessServices, before: EndpointSet | None = None
+    ) -> None:
         self.settings = settings
         self._grounds = grounds
-        self.catalog = Catalog.of(settings)
-        self._places_of = settings.places()
+        self.catalog = Catalog.from_settings(settings)
+        self._server_places = settings.places()
         self._shared = frozenset(
-            name for name in self._places_of if before is not None and self._as(before, name)
+            name for name in self._server_places if before is not None and self._as(before, name)
         )
-        self.places: dict[str, Place] = {
+        self.places: dict[str, EndpointState] = {
             name: before.places[name]
             if before is not None and name in self._shared
             else self._place(name, endpoint)
-            for name, endpoint in self._places_of.items()
+            for name, endpoint in self._server_places.items()
         }
         metrics, clock = grounds.metrics, grounds.clock
         self.fleet = Fleet(
@@ -80,7 +82,7 @@ class Site:
             self.catalog, settings.undeclared_models == "onprem", self.fleet.learnt, clock
         )
         self.watch = Watch(self.places, census, metrics)
-        self._tending = Tending(
+        self._tending = CanaryRunner(
             self.fleet, self.catalog, CanaryPayloads(self.catalog), CanaryDoors(grounds.log).infer,
             metrics, clock,
         )  # fmt: skip
@@ -95,27 +97,27 @@ class Site:
         """Whether a site of these settings would be this one over again."""
         own = self.settings
         same = all(getattr(own, name) == getattr(settings, name) for name in _SECTIONS)
-        return same and _queues_of(own) == _queues_of(settings)
+        return same and _queue_settings(own) == _queue_settings(settings)
 
-    async def first_look(self) -> None:
+    async def first_probe(self) -> None:
         """At what is new here; and what up servers have, of which these settings may name more."""
         names = [n for n in self.places if n not in self._shared]
         await asyncio.gather(
-            *(self.watch.look_at(name) for name in names),
+            *(self.watch.probe(name) for name in names),
             *(self.watch.learn(name) for name in self._shared if self.places[name].up),
         )
 
-    def begin(self, before: Site | None = None) -> None:
+    def begin(self, before: EndpointSet | None = None) -> None:
         """To serve, in the place of a site whose calls go on."""
         if before is not None:
             self.fleet.follow(
-                before.fleet, _queues_of(before.settings) == _queues_of(self.settings)
+                before.fleet, _queue_settings(before.settings) == _queue_settings(self.settings)
             )
             before._rest(self)
         watchers = (self.watch, self._tending, self._scraping, self._folding)
         self._run(watcher.run() for watcher in watchers)
 
-    def _rest(self, after: Site) -> None:
+    def _rest(self, after: EndpointSet) -> None:
         """Only calls that it has are left: they are to be told when one of its servers goes down,
         where nobody else looks at it."""
         self._stop()
@@ -129,32 +131,32 @@ class Site:
         for task in self._running:
             task.cancel()
 
-    async def aclose(self, others: Iterable[Site] = ()) -> None:
+    async def aclose(self, others: Iterable[EndpointSet] = ()) -> None:
         """`others`: those that live on."""
         self._stop()
         await asyncio.gather(*self._running, return_exceptions=True)
         others = [*others]
         await self.fleet.aclose([other.fleet for other in others])
-        kept = {name for other in others for name in other.places}
-        for name in self.places.keys() - kept:
+        shared = {name for other in others for name in other.places}
+        for name in self.places.keys() - shared:
             self._grounds.metrics.triton.forget(name)
 
-    def _as(self, before: Site, name: str) -> bool:
+    def _as(self, before: EndpointSet, name: str) -> bool:
         """Whether an endpoint is what it was, so that all that is known of it still holds."""
         old, new = before.settings, self.settings
         if name not in before.places or old.health != new.health:
             return False
-        was_set, is_set = before._places_of[name], self._places_of[name]
-        if old.tls.of(was_set) != new.tls.of(is_set):
+        was_set, is_set = before._server_places[name], self._server_places[name]
+        if old.tls.for_endpoint(was_set) != new.tls.for_endpoint(is_set):
             return False
         was, now = before.catalog.endpoints[name].models, self.catalog.endpoints[name].models
         return all(was[model].model == now[model].model for model in was.keys() & now.keys())
 
-    def _place(self, name: str, settings: EndpointSettings) -> Place:
+    def _place(self, name: str, settings: EndpointSettings) -> EndpointState:
         keeper = self._grounds.keeper
-        endpoint = endpoint_of(name)
+        endpoint = endpoint_name(name)
         server = keeper.get(endpoint)
-        settings = self.settings.tls.of(settings)
+        settings = self.settings.tls.for_endpoint(settings)
         if server is not None and server.control_headers:
             shown = {key: SecretStr(value) for key, value in server.control_headers.items()}
             settings = settings.model_copy(update={"headers": {**settings.headers, **shown}})
@@ -162,7 +164,7 @@ class Site:
         most_bytes = self.settings.limits.max_answer_bytes
         connector = build_connector(settings, ports, most_bytes)
         cloud = settings.zone is Zone.CLOUD
-        return Place(
+        return EndpointState(
             settings=settings,
             connector=connector,
             onprem=None if cloud else OnPremDoor(connector),
@@ -175,7 +177,7 @@ class Site:
         )
 
 
-def _queues_of(settings: Settings) -> tuple[object, ...]:
+def _queue_settings(settings: Settings) -> tuple[object, ...]:
     """What queues are made of."""
     routing = settings.routing
     return (
@@ -184,5 +186,5 @@ def _queues_of(settings: Settings) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-async def _learn_nothing(name: str, place: Place) -> bool:
+async def _learn_nothing(name: str, place: EndpointState) -> bool:
     return True

@@ -6,11 +6,11 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.segments import worker_directory
 from gateway.accounting.audit.spool import Spool
 from gateway.accounting.audit.writer import AuditWriter
-from gateway.accounting.ledger.limits import EVERYBODY, Limits
+from gateway.accounting.ledger.limits import EVERYBODY, BudgetLimits
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import AuditSettings, QueueSettings, RoutingSettings, Settings
@@ -21,7 +21,7 @@ from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.routing.policy import Policy
 
 if TYPE_CHECKING:
-    from gateway.pipeline.shadow import Sight
+    from gateway.pipeline.shadow import FleetView
     from gateway.pipeline.shadow.shadows import Shadows
 
 
@@ -35,7 +35,7 @@ def audit_writer(
     origin, directory = settings.origin or f"spillway/{socket.gethostname()}", settings.directory
     if worker is not None:
         origin, directory = f"{origin}/worker-{worker}", worker_directory(directory, worker)
-    keeping = Keeping(
+    keeping = JournalOptions(
         directory=directory,
         origin=origin,
         signing_key=settings.signing_key,
@@ -62,23 +62,23 @@ def spill_stop(settings: Settings, clock: Clock) -> SpillStop:
     return SpillStop(settings.routing.spill_stop_file, clock)
 
 
-def spill_limits(settings: Settings) -> dict[str, Limits]:
+def spill_limits(settings: Settings) -> dict[str, BudgetLimits]:
     """Of everybody and of each tenant, some without any."""
     routing = settings.routing
-    everybody = Limits.usd(
+    everybody = BudgetLimits.usd(
         routing.spill_budget_usd_per_day,
         routing.spill_budget_usd_per_month,
         routing.spill_budget_usd_total,
     )
-    of_tenants = {
-        name: Limits.usd(
+    tenant_limits = {
+        name: BudgetLimits.usd(
             tenant.spill_budget_usd_per_day,
             tenant.spill_budget_usd_per_month,
             tenant.spill_budget_usd_total,
         )
         for name, tenant in settings.tenants.items()
     }
-    return {EVERYBODY: everybody, **of_tenants}
+    return {EVERYBODY: everybody, **tenant_limits}
 
 
 def policy(routing: RoutingSettings) -> Policy:
@@ -91,7 +91,7 @@ def policy(routing: RoutingSettings) -> Policy:
 
 
 def shadows(
-    live: RoutingSettings, queues: QueueSettings, sight: Sight, metrics: Metrics, clock: Clock
+    live: RoutingSettings, queues: QueueSettings, sight: FleetView, metrics: Metrics, clock: Clock
 ) -> Shadows | None:
     """None where there are none: then nobody pays for them."""
     if not live.shadows:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from gateway import __version__
 from gateway.accounting import otlp
 from gateway.accounting.audit import AuditError, alias_key
-from gateway.accounting.audit.actions import Actions, Noticed
+from gateway.accounting.audit.actions import Actions, ActionWatch
 from gateway.accounting.ledger.database import LedgerDown, LedgerError
-from gateway.accounting.ledger.ledger import Ledger, Thread
+from gateway.accounting.ledger.ledger import Ledger, LedgerThread
 from gateway.accounting.ledger.opening import opened
 from gateway.accounting.ledger.reading import LedgerReader
-from gateway.accounting.ledger.store import Store
+from gateway.accounting.ledger.store import LedgerStore
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.live import shares
 from gateway.accounting.live.decisions import Decisions, WatchedLog
@@ -32,9 +32,9 @@ from gateway.accounting.live.feed import Feed
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.pricing import usd
 from gateway.accounting.records import RecordUnwritable
-from gateway.app.endpoint_set import Grounds
+from gateway.app.endpoint_set import ProcessServices
 from gateway.app.factories import audit_writer, spill_control
-from gateway.app.generation import Core, Process
+from gateway.app.generation import Core, SharedResources
 from gateway.app.reload import Reloading, SettingsFile
 from gateway.auth.key_store import KeyReader
 from gateway.config import ConfigError, Settings
@@ -44,9 +44,9 @@ from gateway.core.errors import Draining
 from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Quota
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.triton.supervisor import Keeper, Keeping, Progress
+from gateway.endpoints.triton.supervisor import Progress, SupervisorPort, TritonSupervisor
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.rate_limits import RateLimits
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import bound, listener_files, refuse_key_logging
 from gateway.protocols.tls import listening
@@ -54,7 +54,7 @@ from gateway.server import ops, status
 from gateway.server.console import page
 from gateway.server.console.front import ConsoleFront
 from gateway.server.console.operators import Operators
-from gateway.server.console.picture import Picture, Sight, told_nobody
+from gateway.server.console.picture import ConsoleSources, Picture, ignore_drained
 from gateway.server.console.spend import BudgetSpend, LedgerSpend, Spend
 from gateway.server.grpc.front import GrpcFront
 from gateway.server.http import App, Front
@@ -62,8 +62,8 @@ from gateway.server.kserve import front as kserve
 from gateway.server.openai import front as openai
 
 if TYPE_CHECKING:
-    from gateway.accounting.otlp.collector import Collector
-    from gateway.cluster.workers.beside import WorkerBeside
+    from gateway.accounting.otlp.collector import OtlpExporter
+    from gateway.cluster.workers.siblings import SiblingWorker
     from gateway.cluster.workers.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -92,18 +92,18 @@ class Gateway:
         self._clock = ambient.clock()
         self.metrics = Metrics()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._store: Store | None = None  # without one nothing is kept of what calls cost
+        self._store: LedgerStore | None = None  # without one nothing is kept of what calls cost
         self._ledger: Ledger | None = None
         self.http_port = 0
         self.grpc_port = 0
         self._stop = asyncio.Event()
         restarted = self.metrics.triton_restarts.inc
-        self._keeper: Keeping = (
-            Keeper(settings, self._clock, progress, self._spawn, restarted)
+        self._keeper: SupervisorPort = (
+            TritonSupervisor(settings, self._clock, progress, self._spawn, restarted)
             if worker is None
             else worker.keeper
         )
-        self._beside = None if worker is None else self._beside_others(worker)
+        self._siblings = None if worker is None else self._join_siblings(worker)
         self._cores: list[Core] = []  # that live, the newest last
         self.retired: Callable[[], object] = _nothing  # called when one of them is gone
         self._grpc: GrpcFront | None = None
@@ -116,10 +116,10 @@ class Gateway:
 
     # Building
 
-    def _beside_others(self, worker: Worker) -> WorkerBeside:
-        from gateway.cluster.workers.beside import WorkerBeside  # most gateways are one process
+    def _join_siblings(self, worker: Worker) -> SiblingWorker:
+        from gateway.cluster.workers.siblings import SiblingWorker  # most gateways are one process
 
-        return WorkerBeside(self, worker, self.metrics)
+        return SiblingWorker(self, worker, self.metrics)
 
     def _compose(self, aliases: Aliases) -> None:
         settings = self.settings
@@ -133,10 +133,10 @@ class Gateway:
         )
         self.actions = Actions(self.audit)
         decisions = Decisions(self._clock, settings.console.tail)
-        seen = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
+        log = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
         self.admission = Admission(settings.limits) if worker is None else worker.admission()
         self.collector = self._collector()
-        grounds = Grounds(
+        grounds = ProcessServices(
             self._keeper,
             self.spill,
             self.metrics,
@@ -152,13 +152,13 @@ class Gateway:
         self.held_answers = HeldBytes(
             max(limits.max_held_answer_bytes, _LARGEST_HELD * limits.max_answer_bytes)
         )
-        self._process = Process(
+        self._process = SharedResources(
             grounds,
             self.admission,
-            Limits(self._clock, self._limit_refused)
+            RateLimits(self._clock, self._limit_refused)
             if worker is None
             else worker.limits(self._limit_refused),
-            seen,
+            log,
             self._ledger,
             lambda: not self.audit.failing,
             None if self.collector is None else self.collector.take,
@@ -166,7 +166,7 @@ class Gateway:
             self.held_bytes,
             self.held_answers,
             None if worker is None else worker.marks,
-            None if self._beside is None else self._beside.queues,
+            None if self._siblings is None else self._siblings.queues,
         )
         self._cores.append(core := Core(settings, self._process))
         self.sight = self._sight(core, decisions)
@@ -190,17 +190,17 @@ class Gateway:
     def _limit_refused(self, quota: Quota, what: str) -> None:
         self.metrics.limit_refusals.labels(quota.tenant, quota.kind, what).inc()
 
-    def _sight(self, core: Core, decisions: Decisions) -> Sight:
+    def _sight(self, core: Core, decisions: Decisions) -> ConsoleSources:
         budgets = self.spill.budgets
         spend: Spend = BudgetSpend(budgets)
         if self._ledger is not None:
             spend = LedgerSpend(
                 budgets,
-                lambda: LedgerReader.of(self.settings).saved_today(),
+                lambda: LedgerReader.from_settings(self.settings).saved_today(),
                 self._spawn,
                 self._clock,
             )
-        return Sight(
+        return ConsoleSources(
             fleet=core.site.fleet,
             catalog=core.site.catalog,
             admission=self.admission,
@@ -213,22 +213,24 @@ class Gateway:
             policy=lambda: self.core.policy,
             version=__version__,
             clock=self._clock,
-            tell_drained=told_nobody if self._beside is None else self._beside.tell_drained,
+            announce_drained=ignore_drained
+            if self._siblings is None
+            else self._siblings.announce_drained,
             worker=1 if self._worker is None else self._worker.place.number,
-            shares=shares.alone() if self._beside is None else self._beside.shares(),
+            shares=shares.alone() if self._siblings is None else self._siblings.shares(),
             decides=self._speaks,
         )
 
-    def _collector(self) -> Collector | None:
+    def _collector(self) -> OtlpExporter | None:
         if self.settings.telemetry.otlp_url is None:
             return None
         try:  # an extra: most gateways are scraped, and trace nothing
-            from gateway.accounting.otlp.collector import Collector
+            from gateway.accounting.otlp.collector import OtlpExporter
         except ModuleNotFoundError as exc:
             raise ConfigError(
                 f"telemetry.otlp_url: needs the package {exc.name}; install {otlp.EXTRA}"
             ) from None
-        return Collector(self.settings.telemetry, self.metrics)
+        return OtlpExporter(self.settings.telemetry, self.metrics)
 
     def http_app(self, core: Core) -> App:
         services, settings = core.services, core.settings
@@ -240,9 +242,9 @@ class Gateway:
             self.render_metrics,
             self.status,
             core.pipeline.explain,
-            None if self._store is None else LedgerReader.of(settings).document,
+            None if self._store is None else LedgerReader.from_settings(settings).document,
             operators.knows,
-            self._beside,
+            self._siblings,
         )
         return App(
             services,
@@ -293,7 +295,7 @@ class Gateway:
             await self._keeper.start(stack)
             self._compose(alias_key.aliases(self.settings.audit.directory))
             core = self.core
-            self._keeper.moved = lambda name: self._spawn(self.core.site.watch.look_at(name))
+            self._keeper.moved = lambda name: self._spawn(self.core.site.watch.probe(name))
             self._keeper.heard = lambda name: self.core.site.fleet.place(name).heard
             self._open_audit()
             stack.push_async_callback(self.audit.aclose)
@@ -307,8 +309,8 @@ class Gateway:
                 await core.node.start(bound)
                 await stack.enter_async_context(self._owned(core.node.run(), "cluster"))
             core.begin()
-            if self._beside is not None:
-                await self._beside.begin(stack)
+            if self._siblings is not None:
+                await self._siblings.begin(stack)
             if self._speaks:  # what operators do is on record once
                 await stack.enter_async_context(self._owned(self._noticed().run(), "actions"))
             if self.collector is not None:
@@ -329,8 +331,8 @@ class Gateway:
             )  # fmt: skip
             async with reloads:
                 on_ready(self)
-                if self._beside is not None:
-                    self._beside.serves()
+                if self._siblings is not None:
+                    self._siblings.serves()
                 await self._stop.wait()
             await self._drain(http, grpc)
 
@@ -368,8 +370,8 @@ class Gateway:
         core.begin()
         self._cores.append(core)
         self.settings = core.settings
-        if self._beside is not None:
-            self._beside.turned()
+        if self._siblings is not None:
+            self._siblings.turned()
         self._loaded_s = ambient.wall_s()
         if self._http is not None and self._grpc is not None:
             self._http.serve(app)  # guard: O2.http-newest
@@ -433,16 +435,18 @@ class Gateway:
         """Everything but servers and sockets, each endpoint taken to be up: for `explain`."""
         self._compose(Aliases(ambient.random_bytes(32)))
         try:
-            await self.core.start(look=False)
+            await self.core.start(probe=False)
             self.core.site.fleet.assume_up()
             yield
         finally:
             await self._close_all()
 
-    def _noticed(self) -> Noticed:
+    def _noticed(self) -> ActionWatch:
         store = self.settings.key_store
         reader = None if store is None else KeyReader(store)
-        return Noticed(self.actions, lambda: self.spill.stop, reader, self.audit.journal.resumed_s)
+        return ActionWatch(
+            self.actions, lambda: self.spill.stop, reader, self.audit.journal.resumed_s
+        )
 
     def _open_audit(self) -> None:
         try:
@@ -474,12 +478,12 @@ class Gateway:
         if self._store is None:
             return None
         budgets, settings = self.spill.budgets, self.settings
-        found = Ledger(
+        ledger = Ledger(
             self._store, budgets.limits, budgets, LedgerWatch(self.metrics), self._clock,
-            Thread(), settings.limits.max_latency_budget_ms / 1000, settings.ledger.keep_days,
+            LedgerThread(), settings.limits.max_latency_budget_ms / 1000, settings.ledger.keep_days,
         )  # fmt: skip
-        self.spill.leases = found.leases
-        return found
+        self.spill.leases = ledger.leases
+        return ledger
 
     @contextlib.asynccontextmanager
     async def _keeping_ledger(self) -> AsyncIterator[None]:
@@ -549,7 +553,7 @@ class Gateway:
             "workers": None,
         }
 
-    def of_worker(self, number: int) -> dict[str, Any]:
+    def worker_status(self, number: int) -> dict[str, Any]:
         """What the others tell of this one in their status."""
         return {
             "worker": number,

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from gateway.accounting.ledger.ledger import Ledger
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog
-from gateway.app.endpoint_set import Grounds, Site
+from gateway.app.endpoint_set import EndpointSet, ProcessServices
 from gateway.app.factories import policy, retry_budget, shadows, spill_limits, spill_stop
 from gateway.app.scanner_set import Scanning
 from gateway.auth import Callers, building
 from gateway.classify.classifier import Classifier
-from gateway.classify.conversations.taint import Marks
+from gateway.classify.conversations.taint import TaintMarks
 from gateway.config import Settings
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
@@ -33,12 +33,12 @@ from gateway.endpoints.connectors import Inspector, OnPremBackend
 from gateway.endpoints.fleet import Fleet
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.call_account import Accounts
-from gateway.pipeline.dispatcher import Dispatcher, Queues
+from gateway.pipeline.dispatcher import Dispatcher, QueuesPort
 from gateway.pipeline.pipeline import Pipeline, Pseudonyms
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.retries import RetryBudget
 from gateway.server import Services
-from gateway.server.hosts import Hosts
+from gateway.server.hosts import AllowedHosts
 
 if TYPE_CHECKING:
     from gateway.cluster.node import Node
@@ -47,12 +47,12 @@ _FETCH_S = 3.0  # for the keys of an issuer that is new; then its tokens are ref
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class SharedResources:
     """What all cores have in common."""
 
-    grounds: Grounds
+    grounds: ProcessServices
     admission: Admission
-    limits: Limits
+    limits: RateLimits
     log: DecisionLog
     ledger: Ledger | None
     fit: Callable[[], bool]  # whether records can be written
@@ -60,8 +60,8 @@ class Process:
     aliases: Aliases  # in the place of ids that callers give
     held_bytes: HeldBytes  # of bodies that have not come whole
     held_answers: HeldBytes
-    marks: Marks | None = None  # what workers have in common of what was restricted
-    queues: Callable[[Fleet, str], Queues | None] | None = None
+    marks: TaintMarks | None = None  # what workers have in common of what was restricted
+    queues: Callable[[Fleet, str], QueuesPort | None] | None = None
     """Where calls of these settings wait, if not here: at the worker that decides for all."""
 
     @property
@@ -74,7 +74,9 @@ class Process:
 
 
 class Core:
-    def __init__(self, settings: Settings, process: Process, before: Core | None = None) -> None:
+    def __init__(
+        self, settings: Settings, process: SharedResources, before: Core | None = None
+    ) -> None:
         """Raises ConfigError. `close` closes it, also when it was never started."""
         self.settings = settings
         self.policy = settings.policy_hash()
@@ -88,10 +90,10 @@ class Core:
         if before is not None:
             self.callers.follow(before.callers)
         keeps_site = before is not None and before.site.fits(settings)
-        self.site: Site = (
+        self.site: EndpointSet = (
             before.site
             if before is not None and keeps_site
-            else Site(settings, process.grounds, None if before is None else before.site)
+            else EndpointSet(settings, process.grounds, None if before is None else before.site)
         )
         self.node = self._node()
         self.scanning = self._scanning()
@@ -136,9 +138,7 @@ class Core:
             clock=clock,
             sampler=self._sampler(),
             new_trace=None if process.take_trace is None else self._new_trace,
-            error_told=lambda protocol, reason: metrics.error_answers.labels(
-                protocol, reason
-            ).inc(),
+            on_error=lambda protocol, reason: metrics.error_answers.labels(protocol, reason).inc(),
             held_bytes=process.held_bytes,
             held_answers=process.held_answers,
             hosts=_hosts(settings),
@@ -170,7 +170,7 @@ class Core:
             process.held_answers,
         )
 
-    def _queues(self) -> Queues | None:
+    def _queues(self) -> QueuesPort | None:
         if self.node is not None:
             return self.node.queues
         elsewhere = self._process.queues
@@ -224,15 +224,15 @@ class Core:
 
     # Its life
 
-    async def start(self, look: bool = True) -> None:
-        """Whatever takes time, before any call comes; without a `look` nothing is sent to any
+    async def start(self, probe: bool = True) -> None:
+        """Whatever takes time, before any call comes; without a `probe` nothing is sent to any
         endpoint. Raises ScannerUnfit."""
         before = self._before
         self._calling = asyncio.create_task(self.callers.run(), name="callers")
         if before is None or self.scanning is not before.scanning:
             await self.scanning.start()
-        if look and (before is None or self.site is not before.site):
-            await self.site.first_look()
+        if probe and (before is None or self.site is not before.site):
+            await self.site.first_probe()
         if before is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FETCH_S):
@@ -294,15 +294,15 @@ def _retries(settings: Settings) -> Any:
 class _Inspection:
     """Which server answers metadata calls."""
 
-    def __init__(self, site: Site, process: Process) -> None:
+    def __init__(self, site: EndpointSet, process: SharedResources) -> None:
         self._fleet = site.fleet
         self._process = process
 
-    def of_server(self) -> Inspector:
-        return self._fleet.inspector_of_server()
+    def server_inspector(self) -> Inspector:
+        return self._fleet.server_inspector()
 
-    def of_model(self, model: str) -> tuple[Inspector, str]:
-        return self._fleet.inspector_of_model(model)
+    def model_inspector(self, model: str) -> tuple[Inspector, str]:
+        return self._fleet.model_inspector(model)
 
     def live(self) -> bool:
         return True
@@ -319,9 +319,9 @@ class _Inspection:
         return self._fleet.model_ready(model)
 
 
-def _hosts(settings: Settings) -> Hosts | None:
+def _hosts(settings: Settings) -> AllowedHosts | None:
     """With keys whoever calls has shown one, by whatever name."""
     listen = settings.listen
     if not settings.anybody and not listen.allowed_hosts:
         return None
-    return Hosts(listen.host, listen.allowed_hosts)
+    return AllowedHosts(listen.host, listen.allowed_hosts)

@@ -58,7 +58,7 @@ class SettingsFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class LastReload:
     """The last reload, for /status."""
 
     result: str
@@ -67,12 +67,12 @@ class Last:
     problems: int = 0
 
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"result": self.result, "at": round(self.at_s, 3)}
+        document: dict[str, Any] = {"result": self.result, "at": round(self.at_s, 3)}
         if self.keys:
-            found["needs_restart"] = [*self.keys]
+            document["needs_restart"] = [*self.keys]
         if self.problems:
-            found["problems"] = self.problems  # in the log: their words quote the file
-        return found
+            document["problems"] = self.problems  # in the log: their words quote the file
+        return document
 
 
 class Reloading:
@@ -90,18 +90,18 @@ class Reloading:
         self._apply = apply
         self._metrics = metrics
         self._every_s = every_s
-        self._asked = asyncio.Event()
-        self.last: Last | None = None
+        self._requested = asyncio.Event()
+        self.last: LastReload | None = None
 
     def ask(self) -> None:
         """Read it again now, whether it has changed or not."""
-        self._asked.set()
+        self._requested.set()
 
     async def run(self) -> None:
         settling: Stamp = self._file.read_stamp
         while True:
-            if await self._is_asked():
-                self._asked.clear()
+            if await self._wait_for_request():
+                self._requested.clear()
                 await self.reload()
             elif self._current().reload.watch:
                 now = await asyncio.to_thread(stamp, self._file.path)
@@ -111,10 +111,10 @@ class Reloading:
                 if await asyncio.to_thread(self._file.differs):
                     await self.reload()
 
-    async def _is_asked(self) -> bool:
+    async def _wait_for_request(self) -> bool:
         try:
             async with asyncio.timeout(self._every_s):
-                await self._asked.wait()
+                await self._requested.wait()
         except TimeoutError:
             return False
         return True
@@ -127,17 +127,17 @@ class Reloading:
             lines = str(exc).splitlines()
             for line in lines:
                 log.error("the settings are not taken, those of before stay: %s", line)
-            self.last = Last("refused", ambient.wall_s(), problems=len(lines))
+            self.last = LastReload("refused", ambient.wall_s(), problems=len(lines))
         except ScannerUnfit as exc:
             log.error("the settings are not taken, those of before stay: %s", str(exc))
-            self.last = Last("refused", ambient.wall_s(), problems=1)
+            self.last = LastReload("refused", ambient.wall_s(), problems=1)
         except Exception:  # guard: O2.bad-file Exception -> OSError
             log.exception("the settings are not taken, those of before stay")
-            self.last = Last("refused", ambient.wall_s(), problems=1)
+            self.last = LastReload("refused", ambient.wall_s(), problems=1)
         self._metrics.config_reloads.labels(self.last.result).inc()
         return self.last.result
 
-    async def _reload(self) -> Last:
+    async def _reload(self) -> LastReload:
         before = self._current()
         after = await asyncio.to_thread(self._file.read)
         fixed = tuple(needs_restart(before, after))
@@ -146,23 +146,23 @@ class Reloading:
                 "the settings are not taken, those of before stay: these count from a start on, "
                 "so restart the gateway or put them back: %s", _some(fixed),
             )  # fmt: skip
-            return Last("needs_restart", ambient.wall_s(), fixed)
+            return LastReload("needs_restart", ambient.wall_s(), fixed)
         keys = changed(before, after)
         # Asked for, it is done though nothing in the file changed: files that it names may have.
         await self._apply(after)
         if not keys:
             log.info("the settings are what they were")
-            return Last("unchanged", ambient.wall_s())
+            return LastReload("unchanged", ambient.wall_s())
         log.info("settings %s are in use; changed: %s", after.policy_hash(), _some(keys))
-        return Last("applied", ambient.wall_s())
+        return LastReload("applied", ambient.wall_s())
 
 
 def stamp(path: Path) -> Stamp:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _digest(path: Path) -> bytes:

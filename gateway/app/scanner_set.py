@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from gateway.classify.classifier import Classifier, names_search, scan_pool
-from gateway.classify.conversations.taint import Marks
+from gateway.classify.conversations.taint import TaintMarks
 from gateway.classify.text.spans import FullFindings
 from gateway.config import ClassifySettings, Settings
 from gateway.config.model_catalog import Catalog
@@ -31,7 +31,7 @@ class Scanning:
         clock: Clock,
         replaced: Callable[[], None],
         before: Scanning | None = None,
-        marks: Marks | None = None,
+        marks: TaintMarks | None = None,
     ) -> None:
         """`added`: what callers add to what restricts. `door`: to the endpoint that looks for
         names, if one does. `replaced` is told of scan workers that were. What `before`
@@ -55,7 +55,7 @@ class Scanning:
 
     def classifier(self, catalog: Catalog) -> Classifier:
         """For these models. Verdicts are never those of another version of the settings (C11)."""
-        return self._first.of_models(catalog)
+        return self._first.for_catalog(catalog)
 
     async def start(self) -> None:
         """Raises ScannerUnfit when a scanner misses one of its samples (C8)."""

@@ -57,13 +57,13 @@ class Callers:
         issued: IssuedKeys | None = None,
         tokens: Tokens | None = None,
         certificates: Certificates | None = None,
-        refusal_told: Callable[[str, str], None] = lambda kind, why: None,
+        on_refusal: Callable[[str, str], None] = lambda kind, why: None,
     ) -> None:
         self._configured = ConfiguredKeys(keys, tenants or {}, same)
         self._issued = issued
         self._tokens = tokens
         self._certificates = certificates
-        self._refusal_told = refusal_told
+        self._on_refusal = on_refusal
         self._keys = "key", self._configured.find
         self._only_keys = issued is None and tokens is None
         self.lasting = self._only_keys  # guard: B6.settings-key self._only_keys -> True
@@ -85,14 +85,14 @@ class Callers:
         """All that any of them adds to what restricts: each must be looked for in its calls. A
         type that only an issued key names is not among it: there may be no such type, and a
         gateway that was asked to look for it would not start. Its calls stay."""
-        found = frozenset(caller.tightening for caller in self._configured.callers)
+        tightenings = frozenset(caller.tightening for caller in self._configured.callers)
         for source in (self._tokens, self._certificates):
-            found |= frozenset() if source is None else source.tightenings()
+            tightenings |= frozenset() if source is None else source.tightenings()
         if self._issued is not None:
-            stated = frozenset[str]().union(*(added.types for added in found))
+            stated = frozenset[str]().union(*(added.types for added in tightenings))
             issued = self._issued.tightenings()
-            found |= {replace(added, types=added.types & stated) for added in issued}
-        return found
+            tightenings |= {replace(added, types=added.types & stated) for added in issued}
+        return tightenings
 
     def scans_are_built(self, looked_for: Callable[[Tightening], bool]) -> None:
         """A key that is issued from now on may add what nobody looks for: its calls stay."""
@@ -127,16 +127,16 @@ class Callers:
         token = token.strip()
         if not token or (scheme != "Bearer" and scheme.lower() != "bearer"):
             # guard: M5.no-credentials -> return ANYONE
-            self._refusal_told("certificate" if names else "none", "absent")
+            self._on_refusal("certificate" if names else "none", "absent")
             raise Unauthenticated("authorization: send your key as 'Bearer <key>'")
         kind, find = self._keys if self._only_keys else self._source(token)
         try:
-            found = find(token)
+            caller = find(token)
         except NotAccepted as exc:
             # guard: M5.unknown-caller -> return ANYONE
             raise self._refusal(kind, exc.why) from None
-        # guard: M5.certificate-floors -> return found
-        return found if peer is None else found.within(peer)
+        # guard: M5.certificate-floors -> return caller
+        return caller if peer is None else caller.within(peer)
 
     def issued_ids(self, token: str) -> tuple[str, ...]:
         """Of an issued key in use, and of those that it was rotated from; empty if it is none.
@@ -159,7 +159,7 @@ class Callers:
         return self._keys
 
     def _refusal(self, kind: str, why: str) -> GatewayError:
-        self._refusal_told(kind, why)
+        self._on_refusal(kind, why)
         if why == "unverifiable":
             return _unverifiable()
         return refused()

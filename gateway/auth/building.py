@@ -13,7 +13,7 @@ from gateway.core import ambient
 
 
 def build(
-    settings: Settings, refusal_told: Callable[[str, str], None] = lambda kind, why: None
+    settings: Settings, on_refusal: Callable[[str, str], None] = lambda kind, why: None
 ) -> Callers:
     """Issued keys have been read once."""
     issued, tokens = None, None
@@ -24,7 +24,7 @@ def build(
             KeyReader(settings.key_store), settings.tenants, clocks,
             [key for key in operators if key is not None],
         )  # fmt: skip
-        issued.look()
+        issued.poll()
     if settings.issuers:
         # Imports joserfc and cryptography, which only a gateway with issuers needs.
         from gateway.auth.tokens import IssuerTokens
@@ -39,5 +39,5 @@ def build(
         issued=issued,
         tokens=tokens,
         certificates=certificates,
-        refusal_told=refusal_told,
+        on_refusal=on_refusal,
     )

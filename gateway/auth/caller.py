@@ -50,7 +50,9 @@ class Caller:
 ANYONE = Caller(tenant="anonymous")
 
 
-def of_scope(name: str, tenant: str, scope: ScopeSettings, floor: TenantSettings | None) -> Caller:
+def caller_from_scope(
+    name: str, tenant: str, scope: ScopeSettings, floor: TenantSettings | None
+) -> Caller:
     """The caller of a credential called `name`; the floor is its tenant's."""
     stays = scope.placement == "onprem" or scope.spill is Spill.NEVER  # guard: S6.key-zone minus 2
     added = _added(scope)
@@ -79,10 +81,10 @@ def _added(settings: ScopeSettings | TenantSettings) -> Tightening:
 
 
 def _quota(
-    of: str, kind: str, tenant: str, settings: ScopeSettings | TenantSettings
+    holder: str, kind: str, tenant: str, settings: ScopeSettings | TenantSettings
 ) -> Quota | None:
     limits = settings.requests_per_minute, settings.tokens_per_minute, settings.max_concurrent
-    return None if limits == (None, None, None) else Quota(of, kind, tenant, *limits)
+    return None if limits == (None, None, None) else Quota(holder, kind, tenant, *limits)
 
 
 def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 
-from gateway.auth.caller import Caller, of_scope
+from gateway.auth.caller import Caller, caller_from_scope
 from gateway.auth.refusal import NotAccepted
 from gateway.config import KeySettings, TenantSettings
 from gateway.core import ambient
@@ -34,7 +34,7 @@ class ConfiguredKeys:
         self._keys: dict[bytes, tuple[bytes, Caller]] = {}  # by the place of a digest
         for name, key in keys.items():
             secret = key.key.get_secret_value().strip().encode("utf-8", "surrogateescape")
-            caller = of_scope(name, key.tenant, key, tenants.get(key.tenant))
+            caller = caller_from_scope(name, key.tenant, key, tenants.get(key.tenant))
             caller = replace(caller, pseudonymise=key.pseudonymise)
             if secret:
                 digest = blake2b(secret, key=self._under, digest_size=_DIGEST_BYTES).digest()

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from gateway.auth.caller import Caller, of_scope
-from gateway.auth.key_form import digest_of, id_of, stated_id
+from gateway.auth.caller import Caller, caller_from_scope
+from gateway.auth.key_form import key_digest, public_id, stated_id
 from gateway.auth.key_store import KeyReader, KeyRecord, KeyStoreUnreadable
 from gateway.auth.refusal import NotAccepted
 from gateway.config import ScopeSettings, TenantSettings
@@ -26,7 +26,7 @@ from gateway.core.types import ONPREM_ONLY, Tightening
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
+POLL_S = 1.0
 TRUSTED_S = 5.0
 _NOBODY = bytes(32)
 
@@ -51,7 +51,7 @@ class IssuedKeys:
         self._tenants = tenants
         self._clocks = clocks
         self._keys: dict[str, tuple[KeyRecord, Caller | None]] = {}
-        self._seen_s = -math.inf
+        self._polled_s = -math.inf
         self._unreadable = ""
         self.looked_for: Callable[[Tightening], bool] = lambda added: True
         """Whether this gateway's scans look for all of it; set once they have been built."""
@@ -75,51 +75,51 @@ class IssuedKeys:
         return self._ids(self._in_use(token)[0])
 
     def _ids(self, record: KeyRecord) -> tuple[str, ...]:
-        found = [record.id]
-        while record.replaces is not None and record.replaces not in found:
-            found.append(record.replaces)
+        ids = [record.id]
+        while record.replaces is not None and record.replaces not in ids:
+            ids.append(record.replaces)
             if record.replaces not in self._keys:
                 break
             record, _ = self._keys[record.replaces]
-        return tuple(found)
+        return tuple(ids)
 
     def _in_use(self, token: str) -> tuple[KeyRecord, Caller | None]:
-        if self._clocks.monotonic_s() - self._seen_s > TRUSTED_S:  # guard: B6.store-age
+        if self._clocks.monotonic_s() - self._polled_s > TRUSTED_S:  # guard: B6.store-age
             raise NotAccepted("unverifiable")
         record, caller = self._keys.get(stated_id(token), (None, None))
         known = _NOBODY if record is None else record.digest
-        same = hmac.compare_digest(known, digest_of(token))
+        same = hmac.compare_digest(known, key_digest(token))
         if record is None:
-            raise NotAccepted("malformed" if id_of(token) is None else "unknown")
+            raise NotAccepted("malformed" if public_id(token) is None else "unknown")
         if not same:  # guard: B6.secret-match
             raise NotAccepted("wrong_secret")
         if (why := record.why_not(self._clocks.wall_s())) is not None:  # guard: B6.revoked-expired
             raise NotAccepted(why)
         return record, caller
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Blocking: at the start, and in a thread from then on."""
         began_s = self._clocks.monotonic_s()
         try:
-            found = self._reader.changed()
+            records = self._reader.changed()
         except KeyStoreUnreadable as exc:
             if self._unreadable != str(exc):
                 log.error("issued keys: %s", exc)
             self._unreadable = str(exc)
             return
         self._unreadable = ""
-        if found is not None:
-            self._keys = {record.id: (record, self._caller(record)) for record in found}
-        self._seen_s = began_s  # guard: B6.age-start began_s -> self._clocks.monotonic_s()
+        if records is not None:
+            self._keys = {record.id: (record, self._caller(record)) for record in records}
+        self._polled_s = began_s  # guard: B6.age-start began_s -> self._clocks.monotonic_s()
 
     async def run(self) -> None:
         try:
             while True:
                 try:
-                    await asyncio.to_thread(self.look)
+                    await asyncio.to_thread(self.poll)
                 except Exception:
                     log.exception("issued keys: the look at them met a bug")
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_S)
         finally:
             self._reader.close()
 
@@ -132,7 +132,9 @@ class IssuedKeys:
         except ValidationError:
             log.error("key %s has a scope that this version cannot read: it is refused", record.id)
             return None
-        caller = of_scope(record.id, record.tenant, scope, self._tenants.get(record.tenant))
+        caller = caller_from_scope(
+            record.id, record.tenant, scope, self._tenants.get(record.tenant)
+        )
         if not self.looked_for(caller.tightening):
             log.warning(
                 "key %s restricts more than this gateway was started for: "

@@ -51,13 +51,13 @@ class IssuerKeys:
         self._wanted = asyncio.Event()
         self._failing = False
         self._fetch_s = FETCH_S
-        self.here = asyncio.Event()  # since the first time that they were fetched
+        self.fetched = asyncio.Event()  # since the first time that they were fetched
 
     def follow(self, before: IssuerKeys) -> None:
         """The keys that were fetched for the same settings."""
-        if before._settings == self._settings and before.here.is_set():
+        if before._settings == self._settings and before.fetched.is_set():
             self._fetched = before._fetched
-            self.here.set()
+            self.fetched.set()
 
     @property
     def current(self) -> Fetched:
@@ -103,7 +103,7 @@ class IssuerKeys:
             log.info("issuer %s: its keys are here again", self._name)
         self._failing = False
         self._fetched = Fetched(keys, began_s)
-        self.here.set()
+        self.fetched.set()
 
     def _want(self) -> bool:
         """Whether a fetch is under way now, or will be at once."""
@@ -118,7 +118,7 @@ class IssuerKeys:
         try:
             async with asyncio.timeout(self._fetch_s):
                 body = await self._body()
-            keys = KeySet.of(strictjson.load_object(body))
+            keys = KeySet.from_document(strictjson.load_object(body))
         except TimeoutError:
             raise FetchFailed(f"no answer within {self._fetch_s:g} s") from None
         except (httpx.HTTPError, OSError, ssl.SSLError) as exc:

@@ -93,7 +93,7 @@ class KeySet:
         self._keys = tuple(keys)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> KeySet:
+    def from_document(cls, document: Mapping[str, Any]) -> KeySet:
         """Of a JWKS document; keys that nothing may be verified with are left out."""
         listed = document.get("keys")
         entries = listed if isinstance(listed, list) else []
@@ -110,13 +110,13 @@ class KeySet:
         """Raises NotAccepted."""
         if token.algorithm not in algorithms:  # guard: B6.issuer-algorithms
             raise NotAccepted("algorithm")
-        key = self._of(token)
+        key = self._matching_key(token)
         try:
             jws.deserialize_compact(token.text, key, algorithms=[token.algorithm])
         except (JoseError, ValueError, TypeError):
             raise NotAccepted("signature") from None
 
-    def _of(self, token: Token) -> Key:
+    def _matching_key(self, token: Token) -> Key:
         """The one key that fits: which of several was meant is not tried out."""
         fit = [
             key
@@ -131,12 +131,12 @@ class KeySet:
 def _decoded(part: str) -> bytes:
     """Base64url in its one spelling: what a lenient decoder drops was signed as well."""
     try:
-        found = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+        raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except binascii.Error:
         raise NotAccepted("malformed") from None
-    if base64.urlsafe_b64encode(found).rstrip(b"=").decode() != part:  # guard: B6.base64-spelling
+    if base64.urlsafe_b64encode(raw).rstrip(b"=").decode() != part:  # guard: B6.base64-spelling
         raise NotAccepted("malformed")
-    return found
+    return raw
 
 
 def _fits(entry: Mapping[str, Any], algorithm: str) -> bool:

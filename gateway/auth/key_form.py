@@ -37,13 +37,13 @@ def new_key(random_bytes: Callable[[int], bytes]) -> tuple[str, str]:
     return begun + _check(begun), key_id
 
 
-def id_of(key: str) -> str | None:
+def public_id(key: str) -> str | None:
     """None: it cannot be a key that was ever issued."""
-    found = _FORM.fullmatch(key)
+    match = _FORM.fullmatch(key)
     # guard: B6.key-checksum minus 2
-    if found is None or _check(key[:-_CHECK_LENGTH]) != key[-_CHECK_LENGTH:]:
+    if match is None or _check(key[:-_CHECK_LENGTH]) != key[-_CHECK_LENGTH:]:
         return None
-    return found.group(1)
+    return match.group(1)
 
 
 def stated_id(key: str) -> str:
@@ -51,7 +51,7 @@ def stated_id(key: str) -> str:
     return key[len(PREFIX) : len(PREFIX) + _ID_LENGTH]
 
 
-def digest_of(key: str) -> bytes:
+def key_digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 

@@ -167,45 +167,45 @@ class KeyReader:
         self._path = path
         self._in_use = threading.Lock()  # a look may go on while the gateway stops
         self._file: sqlite3.Connection | None = None
-        self._seen: tuple[int, int, int] | None = None  # device, inode, SQLite's data_version
+        self._version: tuple[int, int, int] | None = None  # device, inode, SQLite's data_version
 
     def changed(self) -> list[KeyRecord] | None:
         """All records; None when nothing has changed since the last look. Raises
         KeyStoreUnreadable."""
         with self._in_use:
             try:
-                return self._look()
+                return self._read_changes()
             except KeyStoreUnreadable:
                 self._close()
                 raise
 
-    def _look(self) -> list[KeyRecord] | None:
+    def _read_changes(self) -> list[KeyRecord] | None:
         try:
             there = os.stat(self._path)
         except OSError as exc:
             raise KeyStoreUnreadable(
                 f"{self._path}: cannot be read: {exc.strerror}; `spillway keys create` makes it"
             ) from None
-        if self._seen is not None and self._seen[:2] != (there.st_dev, there.st_ino):
+        if self._version is not None and self._version[:2] != (there.st_dev, there.st_ino):
             # guard: B6.store-identity
             self._close()  # another file has taken its place
         with _translated(self._path):
             if self._file is None:
                 self._file = _connected(self._path, "ro", 1.0)
             (version,) = self._file.execute("PRAGMA data_version").fetchone()
-            seen = there.st_dev, there.st_ino, version
-            if seen == self._seen:
+            stamp = there.st_dev, there.st_ino, version
+            if stamp == self._version:
                 return None
-            found = _read(self._file)
-        self._seen = seen
-        return found
+            records = _read(self._file)
+        self._version = stamp
+        return records
 
     def changes(self, since_s: float) -> list[KeyChange]:
         """Those since then, in their order; none where nothing has changed since the last look.
         Raises KeyStoreUnreadable."""
         with self._in_use:
             try:
-                if self._look() is None:
+                if self._read_changes() is None:
                     return []
                 assert self._file is not None
                 with _translated(self._path):
@@ -221,7 +221,7 @@ class KeyReader:
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
-        self._file = self._seen = None
+        self._file = self._version = None
 
 
 def _connected(path: Path, mode: str, busy_s: float) -> sqlite3.Connection:
@@ -238,8 +238,8 @@ def _read(file: sqlite3.Connection) -> list[KeyRecord]:
 
 
 def _changes(file: sqlite3.Connection, since_s: float) -> list[KeyChange]:
-    kept = file.execute("SELECT 1 FROM sqlite_master WHERE name = 'changes'").fetchone()
-    if kept is None:  # no command of this version has opened it yet
+    has_changes = file.execute("SELECT 1 FROM sqlite_master WHERE name = 'changes'").fetchone()
+    if has_changes is None:  # no command of this version has opened it yet
         return []
     rows = file.execute(
         "SELECT number, at, action, key, tenant, by FROM changes WHERE at >= ? ORDER BY number",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.auth import jws
-from gateway.auth.caller import Caller, of_scope
+from gateway.auth.caller import Caller, caller_from_scope
 from gateway.auth.issued import Clocks
 from gateway.auth.issuer_keys import Fetched, IssuerKeys
 from gateway.auth.refusal import NotAccepted
@@ -61,16 +61,16 @@ class IssuerTokens:
                 self._verified.move_to_end(digest)
                 return known.caller
             del self._verified[digest]
-        found = self._verify(text)
-        self._verified[digest] = found
+        verified = self._verify(text)
+        self._verified[digest] = verified
         if len(self._verified) > self._most_remembered:
             self._verified.popitem(last=False)
-        return found.caller
+        return verified.caller
 
     async def fetched(self) -> None:
         """Returns once each issuer's keys have been fetched."""
         for issuer in self._by_issuer.values():
-            await issuer.keys.here.wait()
+            await issuer.keys.fetched.wait()
 
     def follow(self, before: IssuerTokens) -> None:
         """Issuers that have not changed need not be asked before their tokens can be read."""
@@ -139,30 +139,34 @@ class _Issuer:
         # guard: M5.issuer-tenants
         if settings.tenants is not None and tenant not in settings.tenants:
             raise NotAccepted("claims")
-        found = of_scope(f"{self.name}:{tenant}", tenant, settings, self._tenants.get(tenant))
+        caller = caller_from_scope(
+            f"{self.name}:{tenant}", tenant, settings, self._tenants.get(tenant)
+        )
         if settings.models_by_scope is None:
-            return found
+            return caller
         granted = frozenset(
             model
             for scope in _scopes(claims.get(settings.scope_claim))
             for model in settings.models_by_scope.get(scope, ())
         )
-        # guard: M5.scope-models -> return found
-        return found.within(Caller(tenant, models=granted, pseudonymise=True))
+        # guard: M5.scope-models -> return caller
+        return caller.within(Caller(tenant, models=granted, pseudonymise=True))
 
     def tightenings(self) -> list[Tightening]:
         floors = (None, *self._tenants.values())
-        return [of_scope(self.name, "", self.settings, floor).tightening for floor in floors]
+        return [
+            caller_from_scope(self.name, "", self.settings, floor).tightening for floor in floors
+        ]
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
     """Seconds since 1970. Raises NotAccepted for what is no time."""
-    found = claims.get(name)
-    if found is None:
+    value = claims.get(name)
+    if value is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise NotAccepted("claims")
-    return float(found)
+    return float(value)
 
 
 def _scopes(claim: Any) -> list[str]:

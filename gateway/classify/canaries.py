@@ -95,16 +95,16 @@ def positives(
 ) -> tuple[tuple[str, str], ...]:
     """One sample for each restricting type (of the gateway's profile, or as given) that must be
     found in the configured languages."""
-    types = Profile.of(settings).types if types is None else types
-    found = [
+    types = Profile.from_settings(settings).types if types is None else types
+    canaries = [
         (type_, sample)
         for type_, languages, sample in _POSITIVE
         if type_ in types and (languages is None or languages & set(settings.languages))
         if sample not in settings.allow_list
     ]
     if settings.deny_list and settings.deny_list[0] not in settings.allow_list:
-        found.append((DENY_LIST, settings.deny_list[0]))
-    return tuple(found)
+        canaries.append((DENY_LIST, settings.deny_list[0]))
+    return tuple(canaries)
 
 
 def required(settings: ClassifySettings) -> frozenset[str]:

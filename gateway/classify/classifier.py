@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, Scans, canaries
 from gateway.classify.conversations.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
-from gateway.classify.conversations.taint import TAINTED, Marks, Taint
+from gateway.classify.conversations.taint import TAINTED, Taint, TaintMarks
 from gateway.classify.evidence import Evidence
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.names import LOOKED_FOR, PERSON, Names, across, engines
@@ -38,7 +38,7 @@ from gateway.classify.profile import Profile
 from gateway.classify.scan_workers.long_reads import LONG, LongReads
 from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
-from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, texts_of
+from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, extract_texts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog
 from gateway.core import ambient, logs, timeouts
@@ -65,7 +65,7 @@ REVISION = 4  # of the rules in this package: what is read, which forms, which t
 PATTERNS, NAMES = "patterns", "names"  # the detectors, where verdicts are remembered
 _CLEAR = frozenset({"clear", PUBLIC_MODEL})
 _NOTHING: Mapping[str, int] = MappingProxyType({})
-_FOUND_CLEAR = ("clear", _NOTHING)
+_CLEAR_VERDICT = ("clear", _NOTHING)
 _AT_ONCE_BYTES = 16 * 1024
 """Of tensors, that are read at once; more is read in a thread."""
 _GATE_MOST = 131_072
@@ -95,7 +95,7 @@ class _Begun:
     known: Recalled | None = None
     scope: Scope | None = None
     beginning: Beginning | None = None
-    found: Classification | None = None
+    classification: Classification | None = None
 
 
 def scan_pool(
@@ -132,7 +132,7 @@ class Classifier:
         added: Collection[Tightening] = (),
         names: Names | None = None,
         taint: Taint | None = None,
-        marks: Marks | None = None,
+        marks: TaintMarks | None = None,
         evidence: Evidence | None = None,
     ) -> None:
         """`taint`: what another classifier of this process remembers as restricted; `marks`: what
@@ -148,7 +148,7 @@ class Classifier:
         self._names = names
         self._clock = clock
         self._version = _version(settings)
-        self._usual = self._caller_of(Profile.of(settings))
+        self._usual = self._scan_caller(Profile.from_settings(settings))
         self._callers = {NOT_TIGHTENED: self._usual}
         self._names_always = settings.names.when == "always"
         self._evidence = Evidence() if evidence is None else evidence
@@ -159,7 +159,7 @@ class Classifier:
         self._segments = SegmentMemory(keep.verdicts, keep.verdict_s, clock, key)
         self.taint = taint or Taint(keep.taints, keep.taint_s, clock, key, marks)
 
-    def of_models(self, catalog: Catalog) -> Classifier:
+    def for_catalog(self, catalog: Catalog) -> Classifier:
         """The same scanners for other models. What was restricted stays so; no verdict is known.
         It is started and closed with this one."""
         return Classifier(
@@ -195,19 +195,22 @@ class Classifier:
         try:
             added = request.tightening
             caller = self._usual if added is NOT_TIGHTENED else self._caller(added)
-            told = self._at_once(request, caller, started_s)
+            verdict = self._at_once(request, caller, started_s)
         except Unscannable as unread:
-            told = unread.reason, _NOTHING
+            verdict = unread.reason, _NOTHING
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
-            # guard: C14.error-restricts -> return self._found(request, 'clear', {}, started_s)
-            return self._found(request, self._failed(request, failure), {}, started_s)
-        if told is None:
+            # guard: C14.error-restricts -> return self._classification(request, 'clear', {},
+            #   started_s)
+            return self._classification(request, self._failed(request, failure), {}, started_s)
+        if verdict is None:
             return None
-        found = self._found(request, *told, started_s, self._is_all(request, caller))
-        if self._names_always and not (found.restricted or found.complete):
-            self._begun = _Begun(request, caller, started_s, found=found)
+        classification = self._classification(
+            request, *verdict, started_s, self._is_all(request, caller)
+        )
+        if self._names_always and not (classification.restricted or classification.complete):
+            self._begun = _Begun(request, caller, started_s, classification=classification)
             return None
-        return found
+        return classification
 
     async def classify(self, request: InferenceRequest) -> Classification:
         """The first look: everything but names, unless these are looked for in every call."""
@@ -217,12 +220,16 @@ class Classifier:
                 return at_once
             begun = self._taken()
         assert begun is not None
-        found = begun.found
-        if found is None:
-            reason, counts = await self._told(self._scanned(begun), request)
+        classification = begun.classification
+        if classification is None:
+            reason, counts = await self._prior_verdict(self._scanned(begun), request)
             complete = self._is_all(request, begun.caller)
-            found = self._found(request, reason, counts, begun.started_s, complete)
-        return await self.complete(request, found) if self._names_always else found
+            classification = self._classification(
+                request, reason, counts, begun.started_s, complete
+            )
+        return (
+            await self.complete(request, classification) if self._names_always else classification
+        )
 
     def _is_all(self, request: InferenceRequest, caller: _Caller) -> bool:
         """Whether nothing is left to look for in a call that would leave."""
@@ -232,7 +239,7 @@ class Classifier:
         begun, self._begun = self._begun, None
         return begun
 
-    def _found(
+    def _classification(
         self,
         request: InferenceRequest,
         reason: str,
@@ -256,28 +263,32 @@ class Classifier:
             clear and (complete or reason == PUBLIC_MODEL),
         )
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
         """The second look, at a call that nothing has restricted so far: names, and what its
         tensors may be."""
-        if found.restricted or found.complete:
-            return found
+        if classification.restricted or classification.complete:
+            return classification
         started_s = self._clock()
-        reason, counts = await self._told(self._verdict_at_the_door(request, started_s), request)
+        reason, counts = await self._prior_verdict(
+            self._verdict_at_the_door(request, started_s), request
+        )
         # guard: C18.door-unmasked
         if reason == "clear" and request.pseudonymise and self._stays_unmasked(request):
             reason = TAINTED
         if reason != "clear":
             self._taint(request, reason)
         return replace(
-            found,
+            classification,
             sensitivity=CLEAR if reason == "clear" else Sensitivity.RESTRICTED,
             reason=reason,
-            entities={**found.entities, **counts},
-            classify_s=found.classify_s + self._clock() - started_s,
+            entities={**classification.entities, **counts},
+            classify_s=classification.classify_s + self._clock() - started_s,
             complete=reason in ("clear", "entities"),
         )
 
-    async def _told(
+    async def _prior_verdict(
         self, verdict: Awaitable[tuple[str, Mapping[str, int]]], request: InferenceRequest
     ) -> tuple[str, Mapping[str, int]]:
         """A verdict, whatever becomes of the looking: what is not known restricts."""
@@ -291,8 +302,8 @@ class Classifier:
         return reason, counts
 
     def _failed(self, request: InferenceRequest, failure: Exception) -> str:
-        told = logs.of(request.record_id, request.record_trace)
-        log.error("classifying failed: %s", type(failure).__name__, extra=told)
+        fields = logs.call_fields(request.record_id, request.record_trace)
+        log.error("classifying failed: %s", type(failure).__name__, extra=fields)
         return ScanFailed.reason
 
     def _stays_unmasked(self, request: InferenceRequest) -> bool:
@@ -310,8 +321,8 @@ class Classifier:
         try:
             self.taint.mark(request, reason, self._caller(request.tightening).policy)
         except Exception as failure:  # noqa: BLE001 - restricted as it is; its next turn fails there too
-            told = logs.of(request.record_id, request.record_trace)
-            log.error("marking failed: %s", type(failure).__name__, extra=told)
+            fields = logs.call_fields(request.record_id, request.record_trace)
+            log.error("marking failed: %s", type(failure).__name__, extra=fields)
 
     def _at_once(
         self, request: InferenceRequest, caller: _Caller, started_s: float
@@ -322,16 +333,16 @@ class Classifier:
             return UNDECLARED, _NOTHING
         if model.public and request.tightening == NOT_TIGHTENED:  # guard: C16.key-floor minus 2
             # guard: C16.label-taint minus 1
-            return self.taint.of(request) or PUBLIC_MODEL, _NOTHING
-        texts = texts_of(request.payload, model, self._max_bytes)
-        if (stays := self.taint.of(request, caller.policy)) is not None:
+            return self.taint.source(request) or PUBLIC_MODEL, _NOTHING
+        texts = extract_texts(request.payload, model, self._max_bytes)
+        if (stays := self.taint.source(request, caller.policy)) is not None:
             return stays, _NOTHING
         if model.tensors_clear and isinstance(request.payload, TensorCall):
             catalog = self._catalog
             if catalog.may_leave(model) and catalog.tensor_names(model) is None:
                 return UNKNOWN_TENSORS, _NOTHING
         if not texts:
-            return _FOUND_CLEAR
+            return _CLEAR_VERDICT
         scope: Scope | None = None
         beginning: Beginning | None = None
         gate = self._gate.gate
@@ -345,14 +356,14 @@ class Classifier:
             if len(rest) <= _GATE_MOST:  # guard: C14.text-offload always
                 evidence, profile = self._evidence, caller.profile
                 first = evidence.likely(rest)
-                if first and (kind := evidence.found(rest, profile)) is not None:
+                if first and (kind := evidence.find(rest, profile)) is not None:
                     return "entities", {kind: 1}
                 if gate.clear(rest):
                     if beginning is not None:
                         assert scope is not None
                         self._segments.keep(scope, beginning)
-                    return _FOUND_CLEAR
-                if not first and (kind := evidence.found(rest, profile)) is not None:
+                    return _CLEAR_VERDICT
+                if not first and (kind := evidence.find(rest, profile)) is not None:
                     return "entities", {kind: 1}
         scope = scope or Scope(request.tenant, caller.policy, PATTERNS)
         known = self._segments.recall(scope, texts)
@@ -391,7 +402,7 @@ class Classifier:
         payload = request.payload
         caller = self._caller(request.tightening)
         try:
-            texts = texts_of(payload, model, self._max_bytes)
+            texts = extract_texts(payload, model, self._max_bytes)
             if isinstance(payload, TensorCall):
                 spelled = await self._spelled(request, payload, started_s)
                 if spelled:
@@ -405,7 +416,7 @@ class Classifier:
         except Unscannable as unread:
             return unread.reason, {}
         if not caller.has_names:
-            return _FOUND_CLEAR
+            return _CLEAR_VERDICT
         return await self._verdict_on_names(request, caller, texts, started_s)
 
     async def _spelled(
@@ -430,7 +441,7 @@ class Classifier:
         """By the patterns."""
         gate = self._gate.gate
         if gate is not None and gate.clear(BETWEEN.join(spelled)):
-            return _FOUND_CLEAR
+            return _CLEAR_VERDICT
         scope = Scope(request.tenant, caller.policy, PATTERNS)
         known = self._segments.recall(scope, spelled)
         if known.settled:
@@ -450,7 +461,7 @@ class Classifier:
         scope = Scope(request.tenant, caller.policy, NAMES)
         whole = sum(map(len, texts))
         left_s = self._left_s(request, started_s, whole)
-        people = await across.people_of(names, request.payload, texts, left_s, allowed)
+        people = await across.people_findings(names, request.payload, texts, left_s, allowed)
         if profile.restricts(people):
             return "entities", {PERSON: len(people)}
 
@@ -490,10 +501,10 @@ class Classifier:
     def _caller(self, added: Tightening) -> _Caller:
         """What restricts a caller: as many as callers add to the settings, each in its own way."""
         if added not in self._callers:
-            self._callers[added] = self._caller_of(Profile.of(self._settings, added))
+            self._callers[added] = self._scan_caller(Profile.from_settings(self._settings, added))
         return self._callers[added]
 
-    def _caller_of(self, profile: Profile) -> _Caller:
+    def _scan_caller(self, profile: Profile) -> _Caller:
         rules = repr((self._version, profile.name, sorted(profile.types), profile.threshold))
         return _Caller(
             profile,

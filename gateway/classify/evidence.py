@@ -96,9 +96,7 @@ def may_be_social_security(value: str) -> bool:
 _SHORTEST = 15  # Norway
 _AS_NUMBERS = str.maketrans({chr(ord("A") + at): str(at + 10) for at in range(26)})
 _GROUP = re.compile(r"[^\W_]+")
-_OF_STRUCTURE = re.compile(
-    r"(\d+)!([nac])"
-)  # the SWIFT registry's: so many digits, letters, either
+_STRUCTURAL = re.compile(r"(\d+)!([nac])")  # the SWIFT registry's: so many digits, letters, either
 _CHARACTERS = {"n": "[0-9]", "a": "[A-Z]", "c": "[A-Z0-9]"}
 
 
@@ -107,12 +105,12 @@ def iban_in(value: str) -> int | None:
     compact = ""
     for group in _GROUP.finditer(value):
         compact += group[0]
-        if len(compact) >= _SHORTEST and _checks(compact) and _is_of_its_country(compact):
+        if len(compact) >= _SHORTEST and _checks(compact) and _has_country_form(compact):
             return group.end()
     return None
 
 
-def _is_of_its_country(compact: str) -> bool:
+def _has_country_form(compact: str) -> bool:
     """What `iban.is_valid` says once the check digits are known to be right, without reading the
     registry anew for each number."""
     if not compact.isascii():
@@ -136,7 +134,7 @@ def _country(code: str) -> tuple[re.Pattern[str] | None, Any]:
     known = numdb.get("iban").info(code)[0][1]
     if not known:
         return None, None
-    parts = _OF_STRUCTURE.findall(known["bban"])
+    parts = _STRUCTURAL.findall(known["bban"])
     expression = "".join(f"{_CHARACTERS[kind]}{{{count}}}" for count, kind in parts)
     return re.compile(expression), get_cc_module(code, "iban")
 
@@ -150,7 +148,7 @@ def _checks(compact: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _EvidenceKind:
     """`recognizer` of the scanner finds the same; `proven` is the length of the value at the head
     of a match, or nothing. Nothing matches without a `sign`, which costs a tenth to look for."""
 
@@ -163,7 +161,7 @@ class _Kind:
     sign: re.Pattern[str] | None = None
 
 
-def _of_addresses(text: str) -> _Places:
+def _address_places(text: str) -> _Places:
     places: list[tuple[int, int]] = []
     at = text.find("@")
     while at >= 0 and len(places) < _MOST:
@@ -172,15 +170,15 @@ def _of_addresses(text: str) -> _Places:
     return places
 
 
-def _of_numbers(text: str) -> _Places:
-    found = itertools.islice(_NUMBER.finditer(text), _MOST)
-    return [(number.start(), number.end() + _BEHIND) for number in found]
+def _number_places(text: str) -> _Places:
+    matches = itertools.islice(_NUMBER.finditer(text), _MOST)
+    return [(number.start(), number.end() + _BEHIND) for number in matches]
 
 
-def _of_accounts(text: str) -> _Places:
+def _account_places(text: str) -> _Places:
     places: list[tuple[int, int]] = []
-    for found in itertools.islice(_ACCOUNT.finditer(text), _MOST):
-        country = found.start() - (2 if text[found.start() - 1].isalpha() else 3)
+    for match in itertools.islice(_ACCOUNT.finditer(text), _MOST):
+        country = match.start() - (2 if text[match.start() - 1].isalpha() else 3)
         places.append((country, country + _ACCOUNT_CHARS + _BEHIND))
     return places
 
@@ -198,35 +196,37 @@ def _compiled(expression: str) -> Any:
     return regex.compile(expression, FLAGS)
 
 
-def _of_digits(expression: str) -> Any:
+def _compile_digits(expression: str) -> Any:
     """What never starts behind a digit."""
     return _compiled(rf"(?:{expression})|{_NO_START}")
 
 
 _KINDS = (
-    _Kind(
+    _EvidenceKind(
         *("AnyDomainEmail", "EMAIL_ADDRESS", ADDRESS_SCORE),
-        *(_compiled(ADDRESS), _of_addresses, len),
+        *(_compiled(ADDRESS), _address_places, len),
     ),
-    _Kind(
+    _EvidenceKind(
         *("SocialSecurityNumber", "US_SSN", SOCIAL_SECURITY_SCORE),
-        *(_of_digits(SOCIAL_SECURITY), _of_numbers, _social_security),
+        *(_compile_digits(SOCIAL_SECURITY), _number_places, _social_security),
         sign=_IN_THREE,
     ),
-    _Kind(*("AnyCard", "CREDIT_CARD", 1.0), *(_of_digits(CARD_IN_GROUPS), _of_numbers, _card)),
-    _Kind(*("AnyIban", "IBAN_CODE", 1.0), *(_compiled(IBAN), _of_accounts, iban_in)),
+    _EvidenceKind(
+        *("AnyCard", "CREDIT_CARD", 1.0), *(_compile_digits(CARD_IN_GROUPS), _number_places, _card)
+    ),
+    _EvidenceKind(*("AnyIban", "IBAN_CODE", 1.0), *(_compiled(IBAN), _account_places, iban_in)),
 )
 
 
 class Evidence:
-    """`found` names a type only if a scan of the text would find one that restricts too."""
+    """`find` names a type only if a scan of the text would find one that restricts too."""
 
     def __init__(self) -> None:
         """Nothing is proof before `arm`."""
-        self._kinds: tuple[_Kind, ...] = ()
+        self._kinds: tuple[_EvidenceKind, ...] = ()
         self._allowed: frozenset[str] = frozenset()
         self._profile: Profile | None = None  # of the last text
-        self._restricting: tuple[_Kind, ...] = ()  # by that
+        self._restricting: tuple[_EvidenceKind, ...] = ()  # by that
 
     def arm(self, recognizers: Collection[str], allowed: Collection[str]) -> None:
         """`recognizers` are the classes that the scanner runs; `allowed` are values that do not
@@ -245,11 +245,11 @@ class Evidence:
             return True
         return any(map(text.__contains__, _DIGITS)) and _LONG_NUMBER.search(text) is not None
 
-    def found(self, text: str, profile: Profile) -> str | None:
+    def find(self, text: str, profile: Profile) -> str | None:
         """The type of a value in `text` that restricts by this profile, if there is proof of one.
         None proves nothing."""
         if profile is not self._profile:  # guard: C14.profile-identity -> if self._profile is None:
-            self._look_for(profile)
+            self._select(profile)
         finder, places, size = None, _NOWHERE, len(text)
         for kind in self._restricting:
             if kind.places is not finder:
@@ -272,7 +272,7 @@ class Evidence:
                     return kind.type
         return None
 
-    def _look_for(self, profile: Profile) -> None:
+    def _select(self, profile: Profile) -> None:
         # guard: C14.caller-types -> self._profile, self._restricting = (profile, tuple((kind for
         #   kind in self._kinds if True)))
         self._profile, self._restricting = (

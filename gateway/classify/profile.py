@@ -119,7 +119,9 @@ class Profile:
     lone_names: bool = True  # else a PERSON restricts only if the name identifies its bearer
 
     @classmethod
-    def of(cls, settings: ClassifySettings, added: Tightening = NOT_TIGHTENED) -> Profile:
+    def from_settings(
+        cls, settings: ClassifySettings, added: Tightening = NOT_TIGHTENED
+    ) -> Profile:
         """Of the gateway, and of a caller that adds to it: whatever it adds, nothing is taken."""
         types = PROFILES[settings.profile] if settings.restrict is None else settings.restrict
         more = added.types | (PROFILES[added.profile] if added.profile else frozenset())
@@ -134,7 +136,7 @@ class Profile:
     @classmethod
     def widest(cls, settings: ClassifySettings, added: Iterable[Tightening]) -> Profile:
         """All that restricts any caller: what scanners have to look for."""
-        return cls.of(settings, functools.reduce(operator.or_, added, NOT_TIGHTENED))
+        return cls.from_settings(settings, functools.reduce(operator.or_, added, NOT_TIGHTENED))
 
     def restricts(self, findings: Iterable[Finding]) -> bool:
         return any(

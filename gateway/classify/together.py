@@ -13,17 +13,17 @@ _HOLDS_NAMES = frozenset({"EMAIL_ADDRESS", "URL", "SECRET", "IBAN_CODE", "CRYPTO
 def together(patterns: Iterable[Finding], names: Iterable[Finding]) -> list[Finding]:
     """Sorted by place. Of two findings of one type that overlap, where one is the names model's,
     the longer stays."""
-    kept = list(patterns)
-    holders = [(f.start, f.end) for f in kept if f.type in _HOLDS_NAMES]
+    findings = list(patterns)
+    holders = [(f.start, f.end) for f in findings if f.type in _HOLDS_NAMES]
     for name in names:
         if any(start <= name.start and name.end <= end for start, end in holders):
             continue
-        rivals = [f for f in kept if f.type == name.type and _overlap(f, name)]
+        rivals = [f for f in findings if f.type == name.type and _overlap(f, name)]
         if any(f.end - f.start >= name.end - name.start for f in rivals):
             continue
-        kept = [f for f in kept if f not in rivals]
-        kept.append(name)
-    return sorted(kept, key=lambda f: (f.start, f.end, f.type))
+        findings = [f for f in findings if f not in rivals]
+        findings.append(name)
+    return sorted(findings, key=lambda f: (f.start, f.end, f.type))
 
 
 def _overlap(one: Finding, other: Finding) -> bool:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.accounting.audit import AuditError, alias_key
-from gateway.accounting.audit.calls import Call
-from gateway.accounting.audit.figures import Figures
-from gateway.accounting.audit.note import checkpoint_of
+from gateway.accounting.audit.calls import RecordedCall
+from gateway.accounting.audit.figures import AuditFigures
+from gateway.accounting.audit.note import parse_checkpoint
 from gateway.accounting.audit.prove import (
-    Held,
+    HashedAudit,
     checked,
     checked_consistency,
     consistency_text,
@@ -28,10 +28,17 @@ from gateway.accounting.audit.prove import (
     signed_notes,
     single_note,
 )
-from gateway.accounting.audit.query import Span, Wanted, done, found, moment, quarter
-from gateway.accounting.audit.report import Checked, page
+from gateway.accounting.audit.query import (
+    CallFilter,
+    TimeRange,
+    done,
+    matching_calls,
+    moment,
+    quarter,
+)
+from gateway.accounting.audit.report import VerificationSummary, page
 from gateway.accounting.audit.segments import chains, segments
-from gateway.accounting.audit.verify import Verified, public_key, records, verify
+from gateway.accounting.audit.verify import JournalVerification, public_key, records, verify
 from gateway.cli import console
 from gateway.core.aliases import Aliases
 
@@ -45,8 +52,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("audit", help="check, search and prove what was recorded")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     _verify_arguments(_action(actions, "verify", "whether anything was changed", _verify))
-    told = "calls by class, zone, time and more; or what operators did"
-    _query_arguments(_action(actions, "query", told, _query))
+    help_text = "calls by class, zone, time and more; or what operators did"
+    _query_arguments(_action(actions, "query", help_text, _query))
     _export_arguments(_action(actions, "export", "the signed checkpoint, for elsewhere", _export))
     _prove_arguments(_action(actions, "prove", "that one call is on record", _prove))
     _report_arguments(_action(actions, "report", "one page for a quarter, to print", _report))
@@ -55,11 +62,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _action(
     actions: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
-    told: str,
+    help_text: str,
     act: Callable[[argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(
-        name, help=told, description=f"{told[0].upper()}{told[1:]}. Needs no running gateway.",
+        name, help=help_text,
+        description=f"{help_text[0].upper()}{help_text[1:]}. Needs no running gateway.",
         epilog="Exit codes: 0 it holds, or nothing wrong was found; 1 it does not hold, or calls "
         "are where none may be; 2 the input was wrong.",
     )  # fmt: skip
@@ -72,11 +80,11 @@ def _action(
         parser.add_argument(
             "--key", help="the public key, or its file (default: signing.pub there)"
         )
-    parser.set_defaults(run=_told, act=act)
+    parser.set_defaults(run=_verification, act=act)
     return parser
 
 
-def _told(args: argparse.Namespace) -> int:
+def _verification(args: argparse.Namespace) -> int:
     try:
         return int(args.act(args))
     except AuditError as exc:
@@ -87,25 +95,25 @@ def _told(args: argparse.Namespace) -> int:
         return 2
 
 
-def _asked(read: Callable[[str], _T]) -> Callable[[str], _T]:
+def _argument(read: Callable[[str], _T]) -> Callable[[str], _T]:
     """What a wrong argument is, as argparse tells it."""
 
-    def of(text: str) -> _T:
+    def parse(text: str) -> _T:
         try:
             return read(text)
         except AuditError as exc:
             raise argparse.ArgumentTypeError(str(exc)) from None
 
-    return of
+    return parse
 
 
 def _directories(args: argparse.Namespace) -> list[Path]:
     """Of each chain: a gateway of several workers has as many."""
-    given = args.directory or [console.settings_of(args.config).audit.directory]
+    given = args.directory or [console.load_settings(args.config).audit.directory]
     return [chain for directory in given for chain in chains(directory)]
 
 
-def _directory_of(args: argparse.Namespace, id_: str | None) -> Path:
+def _find_directory(args: argparse.Namespace, id_: str | None) -> Path:
     """The one chain that is meant: that with the call, where one is named."""
     directories = _directories(args)
     if len(directories) > 1 and id_ is not None and not id_.isdigit():
@@ -132,16 +140,16 @@ def _verify(args: argparse.Namespace) -> int:
     if args.proof is not None:
         return _verify_proof(args)
     holds = True
-    for told in _verified(args):
-        holds = holds and told.holds
+    for verification in _verified(args):
+        holds = holds and verification.holds
         if args.json:
-            console.put_json(_as_json(told))
+            console.put_json(_as_json(verification))
         else:
-            _tell(told, args.key is not None)
+            _print_verification(verification, args.key is not None)
     return 0 if holds else 1
 
 
-def _verified(args: argparse.Namespace) -> Iterator[Verified]:
+def _verified(args: argparse.Namespace) -> Iterator[JournalVerification]:
     """Of each directory, with those of the given checkpoints that are of its chain."""
     directories = _directories(args)
     keys = [public_key(directory, args.key) for directory in directories]
@@ -151,8 +159,8 @@ def _verified(args: argparse.Namespace) -> Iterator[Verified]:
             if not any(text.startswith(f"{key.name}\n") for key in keys):
                 raise AuditError(f"{name}: a checkpoint of none of these directories")
     for directory, key in zip(directories, keys, strict=True):
-        of_chain = [g for g in given if len(keys) == 1 or g[1].startswith(f"{key.name}\n")]
-        yield verify(directory, key, of_chain)
+        own_notes = [g for g in given if len(keys) == 1 or g[1].startswith(f"{key.name}\n")]
+        yield verify(directory, key, own_notes)
 
 
 def _verify_proof(args: argparse.Namespace) -> int:
@@ -170,38 +178,41 @@ def _verify_proof(args: argparse.Namespace) -> int:
     return 0
 
 
-def _as_json(told: Verified) -> dict[str, object]:
+def _as_json(verification: JournalVerification) -> dict[str, object]:
     return {
-        "directory": str(told.directory),
-        "holds": told.holds,
-        "findings": [dataclasses.asdict(finding) for finding in told.findings],
-        "chain": told.chain,
-        "origin": told.key.name,
-        "key_sha256": told.key.fingerprint,
-        "first": told.first,
-        "size": told.head.size,
-        "root": base64.b64encode(told.head.tree.root()).decode(),
-        "signed_size": told.signed.size if told.signed else None,
-        "checkpoints": told.checkpoints,
-        "checkpoints_from_elsewhere": told.outside,
-        "running": told.running,
-        "stopped": told.stopped,
+        "directory": str(verification.directory),
+        "holds": verification.holds,
+        "findings": [dataclasses.asdict(finding) for finding in verification.findings],
+        "chain": verification.chain,
+        "origin": verification.key.name,
+        "key_sha256": verification.key.fingerprint,
+        "first": verification.first,
+        "size": verification.head.size,
+        "root": base64.b64encode(verification.head.tree.root()).decode(),
+        "signed_size": verification.signed.size if verification.signed else None,
+        "checkpoints": verification.checkpoints,
+        "checkpoints_from_elsewhere": verification.outside,
+        "running": verification.running,
+        "stopped": verification.stopped,
     }
 
 
-def _tell(told: Verified, key_given: bool) -> None:
+def _print_verification(verification: JournalVerification, key_given: bool) -> None:
     put = console.err.print
-    for finding in told.findings:
+    for finding in verification.findings:
         put(f"[bold red]wrong[/] {finding}", soft_wrap=True)
-    state = "[bold green]holds[/]" if told.holds else "[bold red]does not hold[/]"
-    put(f"{told.key.name}: {state}: records {told.first} to {told.head.size - 1}")
-    signed = told.head.size - told.unsigned
-    put(f"  {told.checkpoints} checkpoints fit, the last of {signed} records")
-    if told.unsigned and not told.running:
-        put(f"  the last {told.unsigned} records are chained and not signed for yet")
-    if not (told.stopped or told.running):
+    state = "[bold green]holds[/]" if verification.holds else "[bold red]does not hold[/]"
+    put(
+        f"{verification.key.name}: {state}: "
+        f"records {verification.first} to {verification.head.size - 1}"
+    )
+    signed = verification.head.size - verification.unsigned
+    put(f"  {verification.checkpoints} checkpoints fit, the last of {signed} records")
+    if verification.unsigned and not verification.running:
+        put(f"  the last {verification.unsigned} records are chained and not signed for yet")
+    if not (verification.stopped or verification.running):
         put("  the gateway was killed, or records of its end were removed")
-    if not told.outside:
+    if not verification.outside:
         put("  no checkpoint from elsewhere was compared (--checkpoint): an end that was cut off "
             "together with its checkpoints would not be seen")  # fmt: skip
     if not key_given:
@@ -220,12 +231,12 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="from_s",
-        type=_asked(moment),
+        type=_argument(moment),
         metavar="DAY",
         help="or a moment: 2026-07-01T12:00",
     )
     parser.add_argument(
-        "--until", dest="until_s", type=_asked(moment), metavar="DAY", help="not included"
+        "--until", dest="until_s", type=_argument(moment), metavar="DAY", help="not included"
     )
     parser.add_argument("--tenant", help="of the caller's key")
     parser.add_argument("--model", help="by its name in the settings")
@@ -237,12 +248,12 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sent-as", metavar="ID", help="the id that a cloud saw, as a UUID")
     parser.add_argument(
         "--id",
-        type=_asked(_call_id),
+        type=_argument(_call_id),
         metavar="ID",
         help="x-request-id, of the answer or the caller's",
     )
     parser.add_argument(
-        "--trace", type=_asked(_trace_id), metavar="ID",
+        "--trace", type=_argument(_trace_id), metavar="ID",
         help="the trace id of a traceparent, of the answer or the caller's",
     )  # fmt: skip
     parser.add_argument(
@@ -282,17 +293,19 @@ def _written_as(
 
 def _query(args: argparse.Namespace) -> int:
     start, end = args.from_s, args.until_s
-    span = Span(float("-inf") if start is None else start, float("inf") if end is None else end)
+    span = TimeRange(
+        float("-inf") if start is None else start, float("inf") if end is None else end
+    )
     if args.actions:
         return _query_actions(args, span)
     if args.by is not None:
         raise AuditError("--by is of operators: say --actions too, or --tenant for calls")
-    wanted = Wanted(
+    wanted = CallFilter(
         span, args.sensitivity, args.zone, args.tenant, args.model, args.reason, args.outcome,
-        args.sent_as, _written_as(args, args.id, Aliases.of_call),
-        _written_as(args, args.trace, Aliases.of_trace),
+        args.sent_as, _written_as(args, args.id, Aliases.call_alias),
+        _written_as(args, args.trace, Aliases.trace_alias),
     )  # fmt: skip
-    count = _put(found(_directories(args), wanted), args.json)
+    count = _put(matching_calls(_directories(args), wanted), args.json)
     if wanted.must_be_empty and count:  # guard: B5.nonempty-exit
         console.fail(f"{count} calls that were not clear touched the cloud: this must never be")
         return 1
@@ -300,7 +313,7 @@ def _query(args: argparse.Namespace) -> int:
     return 0
 
 
-def _query_actions(args: argparse.Namespace, span: Span) -> int:
+def _query_actions(args: argparse.Namespace, span: TimeRange) -> int:
     for name in (
         "sensitivity", "zone", "tenant", "model", "reason", "outcome", "sent_as", "id", "trace",
     ):  # fmt: skip
@@ -325,7 +338,7 @@ def _at(time_s: float) -> str:
     return dt.datetime.fromtimestamp(time_s, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _put(some: Iterable[Call], as_json: bool) -> int:
+def _put(some: Iterable[RecordedCall], as_json: bool) -> int:
     count = 0
     for call in some:
         count += 1
@@ -369,7 +382,7 @@ def _export_one(args: argparse.Namespace, directory: Path, to: Path | None) -> N
         sys.stdout.write(note)
         return
     to.mkdir(parents=True, exist_ok=True)
-    size = checkpoint_of(note, key).size
+    size = parse_checkpoint(note, key).size
     (to / f"{size:012d}.checkpoint").write_text(note)
     (to / "signing.pub").write_text(f"{key}\n")
     if args.records:
@@ -398,12 +411,12 @@ def _lines_with(directory: Path, id_: str) -> list[tuple[int, bytes]]:
     """Of a call, by its id on record or the one that its caller gave; or by a record's number."""
     lines = lines_with(directory, id_)
     key = None if lines or id_.isdigit() else alias_key.known(directory)
-    return lines if key is None else lines_with(directory, key.of_call(id_))
+    return lines if key is None else lines_with(directory, key.call_alias(id_))
 
 
 def _prove(args: argparse.Namespace) -> int:
-    directory = _directory_of(args, args.id)
-    held = Held.of(directory, public_key(directory, args.key))
+    directory = _find_directory(args, args.id)
+    held = HashedAudit.from_directory(directory, public_key(directory, args.key))
     note = single_note(args.checkpoint.read_text()) if args.checkpoint else None
     if args.since is not None:
         newest = note or held.notes[max(held.notes)]
@@ -411,12 +424,12 @@ def _prove(args: argparse.Namespace) -> int:
     elif args.id is None:
         raise AuditError("say which call: its id, or --since FILE for a checkpoint")
     else:
-        of_call = _lines_with(directory, args.id)
-        if not of_call:
+        own_lines = _lines_with(directory, args.id)
+        if not own_lines:
             raise AuditError(f"{directory}: nothing is recorded of {args.id}")
-        text = held.inclusion(*of_call[0], note)
-        if len(of_call) > 1:
-            more = ", ".join(str(seq) for seq, _ in of_call[1:])
+        text = held.inclusion(*own_lines[0], note)
+        if len(own_lines) > 1:
+            more = ", ".join(str(seq) for seq, _ in own_lines[1:])
             console.err.print(f"its other records are {more}: prove them by number")
     if args.out is None:
         sys.stdout.write(text)
@@ -429,7 +442,7 @@ def _prove(args: argparse.Namespace) -> int:
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quarter", type=_asked(quarter), required=True, metavar="2026Q3",
+    parser.add_argument("--quarter", type=_argument(quarter), required=True, metavar="2026Q3",
                         help="of a year, in UTC")  # fmt: skip
     parser.add_argument(
         "--checkpoint", type=Path, action="append", default=[], metavar="FILE",
@@ -439,11 +452,11 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    figures, checks = Figures(args.quarter), []
-    for told in _verified(args):
-        checks.append(Checked.of(told, args.key is not None))
-        if told.holds:  # guard: B5.broken-chain always
-            figures.add(records(told.directory))
+    figures, checks = AuditFigures(args.quarter), []
+    for verification in _verified(args):
+        checks.append(VerificationSummary.from_verification(verification, args.key is not None))
+        if verification.holds:  # guard: B5.broken-chain always
+            figures.add(records(verification.directory))
     args.out.write_text(page(figures, checks))
     whole = all(check.holds for check in checks)
     console.err.print(f"{args.out}: {figures.calls} calls; the chains hold: {whole}")

@@ -35,7 +35,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = console.settings_of(args.config)
+    settings = console.load_settings(args.config)
     if not args.file_only:
         refused = _tried(settings)
         if refused:
@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
         }
         for name, m in settings.models.items()
     }
-    found = [
-        {"endpoint": name, "model": hazard.model, "told": hazard.told}
+    problems = [
+        {"endpoint": name, "model": hazard.model, "told": hazard.text}
         for name, e in settings.endpoints.items()
         if e.embedded
         for hazard in repository.hazards(e.repository or Path("models"))
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
                 "without_onprem": homeless,
                 "public": public,
                 "owners": owners(settings),
-                "hazards": found,
+                "hazards": problems,
                 "absent_models": [{"endpoint": e, "model": m} for e, m in absent],
                 "unknown_key_models": [{"key": k, "model": m} for k, m in misnamed],
             }
@@ -79,31 +79,31 @@ def run(args: argparse.Namespace) -> int:
         where = "; ".join(f"{zone}: {', '.join(p) or '-'}" for zone, p in places.items())
         console.err.print(f"  {name}: {where}", markup=False)
     for name, servers in owners(settings).items():
-        told = f"  {name} owns: {', '.join(servers) or '-'}"
-        console.err.print(told + (" (this gateway)" * _is(settings, name)), markup=False)
+        line = f"  {name} owns: {', '.join(servers) or '-'}"
+        console.err.print(line + (" (this gateway)" * _is(settings, name)), markup=False)
     for name in homeless:
         console.err.print(
             f"[yellow]note:[/] {name} has no on-prem endpoint: restricted calls of it are refused"
         )
     for name, reason in public.items():  # guard: C16.check-report public.items() -> ()
         console.err.print("[yellow]note:[/] ", end="")
-        told = f"calls of {name} are not read and may leave; public_reason: {reason}"
-        console.err.print(told, markup=False)
+        line = f"calls of {name} are not read and may leave; public_reason: {reason}"
+        console.err.print(line, markup=False)
     for endpoint, model in absent:
-        told = f"{endpoint}: its repository has no model {model}: calls of it fail there"
+        line = f"{endpoint}: its repository has no model {model}: calls of it fail there"
         console.err.print("[yellow]warning:[/] ", end="")
-        console.err.print(told, markup=False)
+        console.err.print(line, markup=False)
     for key, model in misnamed:
-        told = (
+        line = (
             f"keys.{key}.models: {model} is none of the models; it counts only if an on-prem "
             "server has a model of that name that the settings do not declare"
         )
         console.err.print("[yellow]warning:[/] ", end="")
-        console.err.print(told, markup=False)
-    for hazard in found:
+        console.err.print(line, markup=False)
+    for hazard in problems:
         console.err.print("[yellow]warning:[/] ", end="")
-        told = f"{hazard['endpoint']}: {hazard['model']}: {hazard['told']}"
-        console.err.print(told, markup=False)
+        line = f"{hazard['endpoint']}: {hazard['model']}: {hazard['told']}"
+        console.err.print(line, markup=False)
     return 0
 
 

@@ -82,11 +82,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _settings(args: argparse.Namespace) -> ClassifySettings:
     """A report may take its time: the longest budget there is, on all cores."""
-    found = console.settings_of(args.config).classify if args.config else ClassifySettings()
+    settings = console.load_settings(args.config).classify if args.config else ClassifySettings()
     changes = {"workers": _cores(), "budget_ms": MAX_BUDGET_S * 1e3}
     if args.profile is not None:
         changes["profile"] = args.profile
-    return found.model_copy(update=changes)
+    return settings.model_copy(update=changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,30 +132,30 @@ async def _classify_all(
 
     async def start() -> None:
         async for item in _items(source, report, advance):
-            await running.put(asyncio.create_task(_classify(item, look)))
+            await running.put(asyncio.create_task(_classify(item, scan)))
         await running.put(None)
 
-    async def tell() -> None:
+    async def run() -> None:
         while (task := await running.get()) is not None:
             report.verdict(await task)
             advance()
 
     failed: list[BaseException] = []
-    look = await Look.start(settings)
+    scan = await FullScan.start(settings)
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(start())
-            both.create_task(tell())
+            both.create_task(run())
     except* OSError as group:  # what is raised in here would come in a group again
         failed.extend(group.exceptions)
     finally:
-        await look.aclose()
+        await scan.aclose()
     if failed:
         raise failed[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FullScan:
     """Both looks at once: patterns in full, and names."""
 
     settings: ClassifySettings
@@ -164,10 +164,10 @@ class Look:
     names: Names | None
 
     @classmethod
-    async def start(cls, settings: ClassifySettings) -> Look:
+    async def start(cls, settings: ClassifySettings) -> FullScan:
         """With one worker, which imports Presidio while names are imported here, and more as soon
         as that one is ready: a few lines do not need them. Raises ScannerUnfit."""
-        profile = Profile.of(settings)
+        profile = Profile.from_settings(settings)
         pool = ScanPool(worker_spec(settings, everything=True))
         scans = asyncio.create_task(pool.start())
         names = asyncio.create_task(_started_names(settings, profile))
@@ -176,8 +176,8 @@ class Look:
         except BaseException:
             await asyncio.wait((scans, names))  # what has started is closed, and not left behind
             await pool.aclose()
-            if not names.cancelled() and names.exception() is None and (found := names.result()):
-                await found.aclose()
+            if not names.cancelled() and names.exception() is None and (presidio := names.result()):
+                await presidio.aclose()
             raise
         pool.grow(settings.workers - 1)
         return cls(settings, profile, pool, names.result())
@@ -185,18 +185,18 @@ class Look:
     async def findings(self, text: str) -> tuple[list[Finding], str]:
         """And the reason code."""
         budget_s = self.settings.budget_ms / 1e3
-        found: list[Finding] = []
+        findings: list[Finding] = []
         try:
-            (found,) = await self.pool.scan([text], budget_s)
+            (findings,) = await self.pool.scan([text], budget_s)
             if self.names is not None:
                 from gateway.classify.names.forms import find_in_all_forms  # imports much
 
                 allowed = self.settings.allow_list
                 (named,) = await find_in_all_forms(self.names, [text], budget_s, allowed)
-                found = together(found, named)
+                findings = together(findings, named)
         except NoScan as failure:
-            return found, "entities" if self.profile.restricts(found) else failure.reason
-        return found, "entities" if self.profile.restricts(found) else "clear"
+            return findings, "entities" if self.profile.restricts(findings) else failure.reason
+        return findings, "entities" if self.profile.restricts(findings) else "clear"
 
     async def aclose(self) -> None:
         await self.pool.aclose()
@@ -216,13 +216,13 @@ async def _started_names(settings: ClassifySettings, profile: Profile) -> Names 
     return names
 
 
-async def _classify(item: _Item, look: Look) -> dict[str, Any]:
+async def _classify(item: _Item, scan: FullScan) -> dict[str, Any]:
     started_s = ambient.monotonic_s()
     findings: list[Finding] = []
-    if len(item.text.encode("utf-8", "surrogatepass")) > look.settings.max_scan_bytes:
+    if len(item.text.encode("utf-8", "surrogatepass")) > scan.settings.max_scan_bytes:
         reason = "over_cap"
     else:
-        findings, reason = await look.findings(item.text)
+        findings, reason = await scan.findings(item.text)
     clear = Sensitivity.CLEAR if reason == "clear" else Sensitivity.RESTRICTED
     return {
         "id": item.id,
@@ -243,12 +243,12 @@ async def _items(source: IO[bytes], report: _Report, advance: Any) -> AsyncItera
         if not line.strip():
             continue
         try:
-            found = strictjson.load_object(line)
+            document = strictjson.load_object(line)
         except MalformedBody as exc:
             report.bad_line(number, exc.message.replace("the body", "this line"))
         else:
-            if "id" in found and isinstance(found.get("text"), str):
-                yield _Item(found["id"], found["text"])
+            if "id" in document and isinstance(document.get("text"), str):
+                yield _Item(document["id"], document["text"])
                 continue
             report.bad_line(number, 'each line needs an "id" and a "text" that is a string')
         advance()

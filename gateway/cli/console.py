@@ -44,8 +44,8 @@ def __getattr__(name: str) -> Console:
 
 
 def _err() -> Console:
-    found: Console = globals().get("err") or __getattr__("err")
-    return found
+    console: Console = globals().get("err") or __getattr__("err")
+    return console
 
 
 def speak_in_log(on: bool = True) -> None:
@@ -116,7 +116,7 @@ def unreachable(url: str, exc: Exception) -> str:
     return f"{url}: no gateway answers there ({type(exc).__name__}); start one, or name its --url"
 
 
-def path_of(path: Path | None) -> Path:
+def settings_path(path: Path | None) -> Path:
     """`./spillway.yaml` if it is there, else the default, where none is given."""
     if path is not None:
         return path
@@ -124,11 +124,11 @@ def path_of(path: Path | None) -> Path:
     return own if own.exists() else DEFAULT_CONFIG
 
 
-def settings_of(path: Path | None) -> Settings:
-    """The file's settings; without one, those of `path_of`."""
+def load_settings(path: Path | None) -> Settings:
+    """The file's settings; without one, those of `settings_path`."""
     from gateway import config  # Pydantic takes a while, and `--help` needs none
 
-    settings = config.load(path_of(path))
+    settings = config.load(settings_path(path))
     if settings.classify.registry or settings.classify.recognizers:
         from gateway.classify.patterns import registry  # Presidio takes a second to import
 

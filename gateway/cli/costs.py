@@ -16,7 +16,14 @@ from rich.table import Table
 from gateway.accounting.ledger.chart import svg
 from gateway.accounting.ledger.database import LedgerDown, LedgerError
 from gateway.accounting.ledger.reading import LedgerReader
-from gateway.accounting.ledger.report import BY, BadQuestion, Group, Question, Report, as_json
+from gateway.accounting.ledger.report import (
+    BY,
+    BadQuestion,
+    ReportQuery,
+    SpendGroup,
+    SpendReport,
+    as_json,
+)
 from gateway.accounting.pricing import usd
 from gateway.cli import console
 
@@ -45,10 +52,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = console.settings_of(args.config)
+    settings = console.load_settings(args.config)
     try:
-        question = Question.asked(args.by, args.first, args.last, args.tenant)
-        found = LedgerReader.of(settings).report(question)
+        question = ReportQuery.from_arguments(args.by, args.first, args.last, args.tenant)
+        report = LedgerReader.from_settings(settings).report(question)
     except BadQuestion as bad:
         console.fail(str(bad))
         return 2
@@ -56,20 +63,20 @@ def run(args: argparse.Namespace) -> int:
         console.fail(str(failed))
         return 1
     if args.svg is not None:
-        args.svg.write_text(svg(found))
+        args.svg.write_text(svg(report))
     if args.json:
-        console.put_json(as_json(found))
+        console.put_json(as_json(report))
     elif args.csv:
-        _put_csv(found)
+        _put_csv(report)
     else:
-        _show(found, Console(highlight=False, emoji=False))
+        _show(report, Console(highlight=False, emoji=False))
     return 0
 
 
-def _put_csv(found: Report) -> None:
+def _put_csv(report: SpendReport) -> None:
     out = csv.writer(sys.stdout)
-    out.writerow([found.question.by, *_COLUMNS])
-    for g in found.groups:
+    out.writerow([report.question.by, *_COLUMNS])
+    for g in report.groups:
         out.writerow([_unformula(g.name), *_figures(g)])
 
 
@@ -78,16 +85,16 @@ def _unformula(name: str) -> str:
     return "'" + name if name.startswith(("=", "+", "-", "@")) else name
 
 
-def _figures(g: Group) -> list[str | int]:
+def _figures(g: SpendGroup) -> list[str | int]:
     money = [f"{usd(nano):.9f}" for nano in (g.onprem, g.cloud, g.unserved)]
     return [g.attempts, g.served, *money, g.tokens, g.estimated]
 
 
-def _show(found: Report, out: Console) -> None:
-    by, whole = found.question.by, found.whole
-    of = f" of {escape(found.question.tenant)}" if found.question.tenant else ""
+def _show(report: SpendReport, out: Console) -> None:
+    by, whole = report.question.by, report.whole
+    tenant = f" of {escape(report.question.tenant)}" if report.question.tenant else ""
     table = Table(
-        title=f"Spend{of} by {by}, {found.first} to {found.last}, in US dollars",
+        title=f"Spend{tenant} by {by}, {report.first} to {report.last}, in US dollars",
         title_justify="left", box=box.SIMPLE_HEAD, show_footer=True,
     )  # fmt: skip
     table.add_column(by, "all")
@@ -99,7 +106,7 @@ def _show(found: Report, out: Console) -> None:
         table.add_column(name, footer, justify="right")
     if wide := out.width >= _WIDE:
         table.add_column("", "")
-    shown = found.groups[-_MOST:] if by == "day" else found.groups[:_MOST]
+    shown = report.groups[-_MOST:] if by == "day" else report.groups[:_MOST]
     most = max((g.spent for g in shown), default=0) or 1
     for g in shown:
         bar = [Bar(most, 0, g.spent, width=24)] if wide else []
@@ -108,15 +115,15 @@ def _show(found: Report, out: Console) -> None:
             _usd(g.spent), *bar,
         )  # fmt: skip
     out.print(table)
-    if len(shown) < len(found.groups):
-        out.print(f"{len(found.groups) - len(shown)} more: --csv and --json have all of them")
-    for line in conclusions(found):
+    if len(shown) < len(report.groups):
+        out.print(f"{len(report.groups) - len(shown)} more: --csv and --json have all of them")
+    for line in conclusions(report):
         out.print(line, markup=False)
 
 
-def conclusions(found: Report) -> list[str]:
+def conclusions(report: SpendReport) -> list[str]:
     """In words, with what they rest on."""
-    lines, saved = [], found.saved
+    lines, saved = [], report.saved
     if saved.calls:
         lines.append(
             f"Saved against all-cloud: {_usd(saved.nano_usd)} USD. {saved.calls:,} clear calls "
@@ -127,24 +134,26 @@ def conclusions(found: Report) -> list[str]:
         lines.append(
             f"{saved.not_compared:,} more are not compared: the cloud has no price for their model."
         )
-    for g in found.gpus:
-        told = f"{g.endpoint}: busy {g.utilisation:.1%} of the time"
+    for g in report.gpus:
+        sentence = f"{g.endpoint}: busy {g.utilisation:.1%} of the time"
         if g.break_even is None:
             lines.append(
-                f"{told}; without clear calls that the cloud has a price for, no break-even"
+                f"{sentence}; without clear calls that the cloud has a price for, no break-even"
             )
         elif g.break_even > 1:
-            lines.append(f"{told}; break-even {g.break_even:.1%}: the cloud is cheaper at any load")
+            lines.append(
+                f"{sentence}; break-even {g.break_even:.1%}: the cloud is cheaper at any load"
+            )
         else:
             word = "above" if g.utilisation > g.break_even else "below"
-            lines.append(f"{told}; break-even at {g.break_even:.1%}, so it is {word} it")
-    if found.another is not None and found.another.spilled:
-        lines.append(_another(found))
+            lines.append(f"{sentence}; break-even at {g.break_even:.1%}, so it is {word} it")
+    if report.another is not None and report.another.spilled:
+        lines.append(_another(report))
     return lines
 
 
-def _another(found: Report) -> str:
-    it = found.another
+def _another(report: SpendReport) -> str:
+    it = report.another
     assert it is not None
     needs = "" if it.needs is None else f" ({it.needs:.2f} GPUs would be kept busy)"
     return (

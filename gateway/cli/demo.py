@@ -22,7 +22,7 @@ from gateway.config import ConfigError, ListenSettings
 from gateway.endpoints.triton import TritonServerError
 
 if TYPE_CHECKING:
-    from gateway.demo.run import Options, Result
+    from gateway.demo.run import DemoResult, Options
 
 _PLAIN_WIDTH = 120  # of tables in a file or a pipe
 _BUILT = (
@@ -122,13 +122,13 @@ class _Demo:
             watched = shown.enter_context(screen(console.err, quiet=self._args.quiet))
             async with demonstration(self._options, watched) as result:
                 shown.close()
-                self._tell(result)
+                self._print_result(result)
                 self._code = 0 if result.proof.holds else 1
                 if not self._args.once:
-                    self._tell_where(result)
+                    self._print_locations(result)
                     await result.gateway.died()
 
-    def _tell(self, result: Result) -> None:
+    def _print_result(self, result: DemoResult) -> None:
         from gateway.demo.report import document, report  # needs the extra packages
 
         if self._args.json:
@@ -141,7 +141,7 @@ class _Demo:
         for part in report(result.summary, result.proof):
             out.print(part)
 
-    def _tell_where(self, result: Result) -> None:
+    def _print_locations(self, result: DemoResult) -> None:
         from gateway.demo.where import where  # needs the extra packages
 
         console.err.print()
@@ -176,23 +176,25 @@ def _options(args: argparse.Namespace, directory: Path) -> Options:
 def _models() -> Path:
     """./models, or the ones of the checkout that this is installed from."""
     checkout = Path(__file__).parents[2] / "models"
-    found = next((p for p in (Path("models").absolute(), checkout) if p.is_dir()), None)
-    if found is None:
+    directory = next((p for p in (Path("models").absolute(), checkout) if p.is_dir()), None)
+    if directory is None:
         raise CannotRun("there is no models/ here: run the demo in a checkout of Spillway")
-    missing = [name for name in _BUILT if not (found / name).exists()]
+    missing = [name for name in _BUILT if not (directory / name).exists()]
     if missing:
-        raise CannotRun(f"{found / missing[0]} is missing: run `make models` to build the models")
-    return found
+        raise CannotRun(
+            f"{directory / missing[0]} is missing: run `make models` to build the models"
+        )
+    return directory
 
 
-def port(option: str, asked: int | None, default: int) -> int:
-    if asked is None:
+def port(option: str, wanted: int | None, default: int) -> int:
+    if wanted is None:
         return default if _is_free(default) else 0
-    if not 0 <= asked <= 65535:
+    if not 0 <= wanted <= 65535:
         raise ConfigError(f"{option}: must be between 0 and 65535")
-    if asked and not _is_free(asked):
-        raise ConfigError(f"{option}: port {asked} is in use; name another, or leave it out")
-    return asked
+    if wanted and not _is_free(wanted):
+        raise ConfigError(f"{option}: port {wanted} is in use; name another, or leave it out")
+    return wanted
 
 
 def _is_free(port: int) -> bool:
@@ -227,7 +229,7 @@ def own(directory: Path) -> Iterator[Path]:
 
 
 def _seconds(text: str) -> float:
-    found = float(text)
-    if not 2 <= found <= 3600:
+    seconds = float(text)
+    if not 2 <= seconds <= 3600:
         raise argparse.ArgumentTypeError("must be between 2 and 3600")
-    return found
+    return seconds

@@ -38,11 +38,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    found = examine()
+    facts = examine()
     if args.json:
-        console.put_json(found)
+        console.put_json(facts)
         return 0
-    for name, value in found.items():
+    for name, value in facts.items():
         good = value.get("ok", True)
         console.err.print(f"[{'green' if good else 'yellow'}]{'✓' if good else '!'}[/] ", end="")
         console.err.print(f"{name}: {value['told']}", markup=False)
@@ -52,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
 def examine() -> dict[str, dict[str, Any]]:
     return {
         "spillway": {
-            "told": f"{__version__}{compiled.told()} on Python {platform.python_version()}",
+            "told": f"{__version__}{compiled.version_suffix()} "
+            f"on Python {platform.python_version()}",
             "compiled": compiled.is_compiled(),
         },
         "machine": {"told": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"},
@@ -83,26 +84,26 @@ def _onnxruntime() -> dict[str, Any]:
     loads = [name for name in onnxruntime.get_available_providers() if _loads(name)]
     both = [n for n in ("onnxruntime", "onnxruntime-gpu") if _version(n)]
     providers = list(onnxruntime.get_available_providers())
-    told = f"{onnxruntime.__version__}, providers: {', '.join(providers)}"
+    words = f"{onnxruntime.__version__}, providers: {', '.join(providers)}"
     ok = len(both) == 1
     if not ok:
-        told += " - onnxruntime and onnxruntime-gpu overwrite each other: uninstall one"
+        words += " - onnxruntime and onnxruntime-gpu overwrite each other: uninstall one"
     best = next((name for name in _BEST_FIRST if name in loads), "none of them")
-    told += f"; models run on {best}"
+    words += f"; models run on {best}"
     missing = [name for name in providers if name in _BEST_FIRST and name not in loads]
     if missing and Path("/dev/nvidiactl").exists():
         ok = False
-        told += (
+        words += (
             f" - {' and '.join(missing)} cannot be loaded: a library is missing, see NVIDIA's list"
         )
     elif missing:
-        told += " (this machine has no GPU device)"
+        words += " (this machine has no GPU device)"
     return {
         "ok": ok,
         "version": onnxruntime.__version__,
         "providers": providers,
         "loads": loads,
-        "told": told,
+        "told": words,
     }
 
 
@@ -134,23 +135,23 @@ def _triton() -> dict[str, Any]:
         return {"embedded": version, "told": f"embedded, from nvidia-pytriton {version}"}
     if sys.version_info >= (3, 13):
         return {"ok": False, "embedded": None, "told": "none: it needs Python 3.11 or 3.12"}
-    told = "none; pip install 'spillway-gateway[embedded]', or name a server in the settings"
-    return {"ok": False, "embedded": None, "told": told}
+    words = "none; pip install 'spillway-gateway[embedded]', or name a server in the settings"
+    return {"ok": False, "embedded": None, "told": words}
 
 
 def _models() -> dict[str, Any]:
     root = Path("models")
     if not root.is_dir():
         return {"ok": False, "found": [], "told": "no ./models here"}
-    found = sorted(p.parent.name for p in root.glob("*/config.pbtxt"))
+    models = sorted(p.parent.name for p in root.glob("*/config.pbtxt"))
     built = (root / "minilm" / "1" / "model.onnx").exists()
-    told = f"{len(found)} in ./models" + ("" if built else "; not built: python models/build.py")
-    hazards = [f"{h.model}: {h.told}" for h in repository.hazards(root)]
+    words = f"{len(models)} in ./models" + ("" if built else "; not built: python models/build.py")
+    hazards = [f"{h.model}: {h.text}" for h in repository.hazards(root)]
     return {
         "ok": built and not hazards,
-        "found": found,
+        "found": models,
         "hazards": hazards,
-        "told": "; ".join([told, *hazards]),
+        "told": "; ".join([words, *hazards]),
     }
 
 

@@ -54,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
         if args.url:
             trace = _ask(args.url, args.key, raw, tls_context(args))
         else:
-            trace = asyncio.run(_explain(console.settings_of(args.config), document))
+            trace = asyncio.run(_explain(console.load_settings(args.config), document))
     except GatewayError as refused:
         console.fail(f"{args.file}: {refused.message} ({refused.reason})")
         return 2
     if args.json:
         console.put_json(trace)
     else:
-        _tell(trace)
+        _print_trace(trace)
     return 0
 
 
@@ -76,10 +76,10 @@ def _ask(url: str, key: str | None, raw: bytes, tls: ssl.SSLContext) -> dict[str
             )
     except httpx.HTTPError as exc:
         raise GatewayError(console.unreachable(url, exc)) from None
-    found = strictjson.load_object(answer.content)
+    document = strictjson.load_object(answer.content)
     if answer.status_code != 200:
-        raise GatewayError(str(found.get("error")), reason=str(found.get("reason")))
-    return found
+        raise GatewayError(str(document.get("error")), reason=str(document.get("reason")))
+    return document
 
 
 async def _explain(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ async def _explain(settings: Settings, document: dict[str, Any]) -> dict[str, An
         return ops.explanation(await gateway.core.pipeline.explain(request))
 
 
-def _tell(trace: dict[str, Any]) -> None:
+def _print_trace(trace: dict[str, Any]) -> None:
     put = console.err.print
     entities = ", ".join(f"{n} {t}" for t, n in trace["entities"].items()) or "none"
     put(f"[bold]{trace['sensitivity']}[/] ({trace['classify_reason']}); findings: {entities}")
@@ -105,5 +105,7 @@ def _tell(trace: dict[str, Any]) -> None:
     else:
         r = trace["refusal"]
         put(f"-> refused with {r['http_status']}: {r['reason']}: {r['message']}", markup=False)
-    for name, told in trace.get("shadows", {}).items():
-        put(f"   shadow {name}: {told['zone'] or 'unknown'}: {told['reason']}", markup=False)
+    for name, decision in trace.get("shadows", {}).items():
+        put(
+            f"   shadow {name}: {decision['zone'] or 'unknown'}: {decision['reason']}", markup=False
+        )

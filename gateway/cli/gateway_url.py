@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gateway.config import ConfigError, external_addresses
-from gateway.protocols.tls import TlsFiles, of_client
+from gateway.protocols.tls import TlsFiles, client_context
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -34,7 +34,7 @@ def tls_context(args: argparse.Namespace) -> ssl.SSLContext:
     """Raises ConfigError."""
     if (args.cert_file is None) != (args.key_file is None):
         raise ConfigError("--cert-file, --key-file: go together")
-    return of_client(TlsFiles("--ca-file", args.cert_file, args.key_file, args.ca_file))
+    return client_context(TlsFiles("--ca-file", args.cert_file, args.key_file, args.ca_file))
 
 
 def trusting_loopback(args: argparse.Namespace, url: str) -> ssl.SSLContext:

@@ -37,29 +37,29 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     try:
-        found = litellm.imported(_read(args.file), args.onprem)
+        imported = litellm.imported(_read(args.file), args.onprem)
     except ConfigError as exc:
         raise ConfigError(f"{args.file}: {exc}") from None
-    text = written(found, args.file.name)
-    _check(text, found)
+    text = written(imported, args.file.name)
+    _check(text, imported)
     if args.json:
-        console.put_json(found.report())
+        console.put_json(imported.report())
     elif args.output is None:
         sys.stdout.write(text)
     else:
         _write(args.output, text, args.force)
-    _tell(found, args.output)
+    _print_imported(imported, args.output)
     return 0
 
 
-def written(found: Imported, source: str) -> str:
+def written(imported: Imported, source: str) -> str:
     """The settings file, with what somebody has to look at in its head."""
     lines = [f"# Made of {source} by `spillway import`. Look at these, then delete them:"]
-    lines += [f"#   {n.weight.value}: {n.where}: {n.told}" for n in found.notes]
-    if not found.notes:
+    lines += [f"#   {n.weight.value}: {n.where}: {n.text}" for n in imported.notes]
+    if not imported.notes:
         lines = [f"# Made of {source} by `spillway import`."]
-    lines += [f"# ${{{name}}}: of {where}" for name, where in sorted(found.secrets.items())]
-    body = yaml.safe_dump(found.document, sort_keys=False, allow_unicode=True, width=100)
+    lines += [f"# ${{{name}}}: of {where}" for name, where in sorted(imported.secrets.items())]
+    body = yaml.safe_dump(imported.document, sort_keys=False, allow_unicode=True, width=100)
     return "\n".join(" ".join(line.split("\n")) for line in lines) + "\n\n" + body
 
 
@@ -72,23 +72,23 @@ def _read(path: Path) -> Mapping[str, Any]:
     if len(raw) > _MOST_BYTES:
         raise ConfigError(f"is larger than {_MOST_BYTES // 1_000_000} MB")
     try:
-        found = yaml.safe_load(raw)
+        document = yaml.safe_load(raw)
     except yaml.MarkedYAMLError as exc:
         line = exc.problem_mark.line + 1 if exc.problem_mark else 1
         raise ConfigError(f"line {line}: not valid YAML: {exc.problem}") from None
     except (yaml.YAMLError, RecursionError, ValueError):
         raise ConfigError("not valid YAML") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ConfigError("must be a mapping with a model_list")
-    return found
+    return document
 
 
-def _check(text: str, found: Imported) -> None:
+def _check(text: str, imported: Imported) -> None:
     """What is written must be taken by `spillway check`. Its secrets need not be there yet."""
     with tempfile.NamedTemporaryFile("w") as placeholder:
         placeholder.write("placeholder")
         placeholder.flush()
-        for name in found.secrets:
+        for name in imported.secrets:
             text = text.replace(f"${{{name}}}", f"${{file:{placeholder.name}}}")
         config.parse(text, "what was made of it")
 
@@ -103,15 +103,15 @@ def _write(path: Path, text: str, force: bool) -> None:
         raise ConfigError(f"{path}: cannot be written: {exc.strerror}") from exc
 
 
-def _tell(found: Imported, output: Path | None) -> None:
-    for note in found.notes:
+def _print_imported(imported: Imported, output: Path | None) -> None:
+    for note in imported.notes:
         style = "yellow" if note.weight.value == "check" else "dim"
         console.err.print(f"[{style}]{note.weight.value}:[/]", end=" ")
-        console.err.print(f"{note.where}: {note.told}", markup=False)
-    models, endpoints = len(found.document["models"]), len(found.document["endpoints"])
-    told = f"{models} models at {endpoints} endpoints"
-    if found.secrets:
-        told += f"; set {', '.join(sorted(found.secrets))}"
-    console.err.print(told, markup=False)
+        console.err.print(f"{note.where}: {note.text}", markup=False)
+    models, endpoints = len(imported.document["models"]), len(imported.document["endpoints"])
+    summary = f"{models} models at {endpoints} endpoints"
+    if imported.secrets:
+        summary += f"; set {', '.join(sorted(imported.secrets))}"
+    console.err.print(summary, markup=False)
     if output is not None:
         console.err.print(f"then: spillway check {output}", markup=False)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gateway.auth.key_form import digest_of, new_key
+from gateway.auth.key_form import key_digest, new_key
 from gateway.auth.key_store import KeyRecord, KeyStore, KeyStoreUnreadable, NoSuchKey
 from gateway.cli import console
 from gateway.config import ConfigError, Name, ScopeSettings
@@ -110,12 +110,12 @@ def _user() -> str:
 def _path(args: argparse.Namespace) -> Path:
     if args.store is not None:
         return Path(args.store)
-    found = console.settings_of(args.config).key_store
-    if found is None:
+    path = console.load_settings(args.config).key_store
+    if path is None:
         raise ConfigError(
             "key_store: is not in the settings; add `key_store: var/keys.db`, or name a --store"
         )
-    return found
+    return path
 
 
 def _create(args: argparse.Namespace, store: KeyStore) -> None:
@@ -124,7 +124,7 @@ def _create(args: argparse.Namespace, store: KeyStore) -> None:
     expires = None if args.expires is None else _expiry(args.expires, now_s)
     key, key_id = new_key(ambient.random_bytes)
     scope = _scope(args)
-    store.add(KeyRecord(key_id, digest_of(key), tenant, args.name, scope, now_s, expires))
+    store.add(KeyRecord(key_id, key_digest(key), tenant, args.name, scope, now_s, expires))
     _show(key, key_id)
 
 
@@ -136,7 +136,7 @@ def _rotate(args: argparse.Namespace, store: KeyStore) -> None:
         raise NoSuchKey
     key, key_id = new_key(ambient.random_bytes)
     new = KeyRecord(
-        key_id, digest_of(key), old.tenant, old.name, old.scope, now_s, old.expires,
+        key_id, key_digest(key), old.tenant, old.name, old.scope, now_s, old.expires,
         replaces=old.id,
     )  # fmt: skip
     store.rotate(old.id, new, until_s)
@@ -157,10 +157,10 @@ def _list(args: argparse.Namespace, store: KeyStore) -> None:
         return
     table = Table("id", "tenant", "name", "state", "expires", "scope", box=box.SIMPLE_HEAD)
     for record in store.all():
-        told = _described(record, now_s)
-        scope = ", ".join(f"{k}: {v}" for k, v in told["scope"].items())
+        description = _described(record, now_s)
+        scope = ", ".join(f"{k}: {v}" for k, v in description["scope"].items())
         ends = "" if record.expires is None else _date(record.expires)
-        cells = (record.id, record.tenant, record.name, told["state"], ends, scope)
+        cells = (record.id, record.tenant, record.name, description["state"], ends, scope)
         table.add_row(*map(Text, cells))
     Console(highlight=False, emoji=False).print(table)
 
@@ -187,9 +187,9 @@ def _show(key: str, key_id: str) -> None:
 
 def _scope(args: argparse.Namespace) -> str:
     """What was said of it as JSON. Raises ConfigError."""
-    said = {name: getattr(args, name) for name in ScopeSettings.model_fields}
+    given = {name: getattr(args, name) for name in ScopeSettings.model_fields}
     try:
-        scope = ScopeSettings.model_validate({k: v for k, v in said.items() if v is not None})
+        scope = ScopeSettings.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as exc:
         lines = [f"--{str(e['loc'][0]).replace('_', '-')}: {e['msg']}" for e in exc.errors()]
         raise ConfigError("\n".join(lines)) from None
@@ -217,10 +217,10 @@ def _expiry(given: str, now_s: float) -> float:
 
 
 def _span_s(option: str, given: str) -> float:
-    found = _SPAN.fullmatch(given)
-    if found is None:
+    match = _SPAN.fullmatch(given)
+    if match is None:
         raise ConfigError(f"--{option}: write a number and m, h or d, such as 24h")
-    return float(int(found.group(1)) * _UNITS_S[found.group(2)])
+    return float(int(match.group(1)) * _UNITS_S[match.group(2)])
 
 
 def _date(at_s: float) -> str:

@@ -7,7 +7,7 @@ import asyncio
 
 from gateway.auth import building
 from gateway.classify import ScannerUnfit
-from gateway.classify.scan_workers.prepare import Prepared, Tell, prepare
+from gateway.classify.scan_workers.prepare import Prepared, Report, prepare
 from gateway.cli import console
 from gateway.config import Settings
 from gateway.core import logs
@@ -26,21 +26,21 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = console.settings_of(args.config)
+    settings = console.load_settings(args.config)
     logs.configure(settings.log.level, settings.log.format)
     try:
-        with console.progress() as tell:
-            how = asyncio.run(_prepared(settings, tell))
+        with console.progress() as report:
+            how = asyncio.run(_prepared(settings, report))
     except ScannerUnfit as exc:
         console.fail(str(exc))
         return 1
-    if how is Prepared.NOT_KEPT:
+    if how is Prepared.NOT_CACHED:
         console.fail(f"pattern databases: {how.value}")
         return 1
     console.err.print(f"[green]✓[/] pattern databases: {how.value}")
     return 0
 
 
-async def _prepared(settings: Settings, tell: Tell) -> Prepared:
+async def _prepared(settings: Settings, report: Report) -> Prepared:
     added = building.build(settings).tightenings()
-    return await prepare(settings.classify, added, tell)
+    return await prepare(settings.classify, added, report)

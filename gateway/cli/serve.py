@@ -16,7 +16,7 @@ import uvloop
 
 from gateway.classify.scan_workers import deferred, process
 from gateway.cli import console
-from gateway.cluster.workers import Place
+from gateway.cluster.workers import WorkerPlace
 from gateway.core import gc_tuning
 from gateway.core.config_error import ConfigError
 from gateway.core.lazy_imports import put_off
@@ -73,8 +73,8 @@ def _workers(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-def _place(text: str) -> Place:
-    return Place(**json.loads(text))
+def _place(text: str) -> WorkerPlace:
+    return WorkerPlace(**json.loads(text))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,16 +102,17 @@ async def _read_and_serve(args: argparse.Namespace) -> int:
     from gateway.core import coredumps, logs
     from gateway.endpoints.triton import TritonServerError
 
-    asked = {
+    overrides = {
         "host": args.host, "http_port": args.http_port, "grpc_port": args.grpc_port,
         "workers": args.workers,
     }  # fmt: skip
     file = SettingsFile(
-        console.path_of(args.config), lambda path: overridden(console.settings_of(path), asked)
+        console.settings_path(args.config),
+        lambda path: overridden(console.load_settings(path), overrides),
     )
     settings = file.read()
     coredumps.forbid()
-    place: Place | None = args.worker
+    place: WorkerPlace | None = args.worker
     number = None if place is None else place.number
     if logs.configure(settings.log.level, settings.log.format, worker=number):
         console.speak_in_log()
@@ -133,7 +134,7 @@ async def _lead(settings: Settings, args: argparse.Namespace) -> int:
     from gateway.cluster.workers.parent import Parent  # most gateways are one process
 
     loop = asyncio.get_running_loop()
-    with console.progress() as tell:
+    with console.progress() as report:
         ready = asyncio.Event()
 
         def serves(parent: Parent) -> None:
@@ -142,7 +143,7 @@ async def _lead(settings: Settings, args: argparse.Namespace) -> int:
             ready.set()
             gc_tuning.settled()
 
-        parent = Parent(settings, _arguments(args), tell, serves)
+        parent = Parent(settings, _arguments(args), report, serves)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, parent.stop)
         loop.add_signal_handler(signal.SIGHUP, parent.reload)
@@ -168,15 +169,15 @@ async def _either(running: asyncio.Task[Any], ready: asyncio.Event) -> None:
 
 
 async def _serve(
-    settings: Settings, file: SettingsFile, ready_file: Path | None, place: Place | None
+    settings: Settings, file: SettingsFile, ready_file: Path | None, place: WorkerPlace | None
 ) -> None:
     # By now the scanner's process imports beside this one.
     from gateway.app.gateway import Gateway
 
     loop = asyncio.get_running_loop()
     worker = None if place is None else _worker(place, settings)
-    with console.progress() if worker is None else contextlib.nullcontext(_quiet) as tell:
-        gateway = Gateway(settings, tell, file, worker)
+    with console.progress() if worker is None else contextlib.nullcontext(_quiet) as report:
+        gateway = Gateway(settings, report, file, worker)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, gateway.stop)
         if gateway.reloading is not None:
@@ -197,7 +198,7 @@ async def _serve(
     await running
 
 
-def _worker(place: Place, settings: Settings) -> Worker:
+def _worker(place: WorkerPlace, settings: Settings) -> Worker:
     from gateway.cluster.workers.worker import Worker  # most gateways are one process
     from gateway.core import ambient  # imported by now, as what serves needs it
 
@@ -232,17 +233,17 @@ def _write_ready(
 ) -> None:
     if ready_file is None:
         return
-    told: dict[str, Any] = {"http_port": http_port, "grpc_port": grpc_port, "pid": os.getpid()}
+    document: dict[str, Any] = {"http_port": http_port, "grpc_port": grpc_port, "pid": os.getpid()}
     if workers is not None:
-        told["workers"] = workers
+        document["workers"] = workers
     part = ready_file.with_name(ready_file.name + ".part")
-    part.write_text(json.dumps(told))
+    part.write_text(json.dumps(document))
     part.replace(ready_file)
 
 
-def overridden(settings: Settings, asked: Mapping[str, str | int | None]) -> Settings:
+def overridden(settings: Settings, overrides: Mapping[str, str | int | None]) -> Settings:
     """The settings with what was asked for under `listen`. Raises ConfigError."""
-    changes = {name: value for name, value in asked.items() if value is not None}
+    changes = {name: value for name, value in overrides.items() if value is not None}
     if not changes:
         return settings
     from pydantic import ValidationError  # imported by now, as the settings are read
@@ -255,5 +256,5 @@ def overridden(settings: Settings, asked: Mapping[str, str | int | None]) -> Set
             {**given, "listen": {**settings.listen.model_dump(), **changes}}
         )
     except ValidationError as exc:
-        said = "; ".join(error["msg"].removeprefix("Value error, ") for error in exc.errors())
-        raise ConfigError(f"{', '.join(changes)}: {said}") from None
+        problems = "; ".join(error["msg"].removeprefix("Value error, ") for error in exc.errors())
+        raise ConfigError(f"{', '.join(changes)}: {problems}") from None

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from gateway.cli import console
 from gateway.simulate import pictures
 from gateway.simulate.arguments import LOAD, STATED_NETWORK_MS, add_arguments
-from gateway.simulate.capacity import Prices, Size, sizes
-from gateway.simulate.loop import World
-from gateway.simulate.mix import Mix, route_mix
+from gateway.simulate.capacity import FleetSize, Prices, sizes
+from gateway.simulate.loop import SimulatedWorld
+from gateway.simulate.mix import RouteMix, route_mix
 from gateway.simulate.moves import Moves, as_recorded, moves
 from gateway.simulate.records import Replayed, read_records
-from gateway.simulate.report import Compared, Report, as_json, tables, told_of_skipped
-from gateway.simulate.site import Site
-from gateway.simulate.study import NAMES, POLICY, Figures, Run, replay
+from gateway.simulate.report import Compared, SimulationReport, as_json, describe_skipped, tables
+from gateway.simulate.site import SimulatedSite
+from gateway.simulate.study import NAMES, POLICY, StudyFigures, StudyRun, replay
 from gateway.simulate.weather import Weather, known_ahead
 from gateway.simulate.workload import MODES, TraceError, Workload, build, read_trace
 
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
         return 2
     settings = _run(args, site)
     try:
-        with console.progress() as tell, _quiet():
-            report = _report(args, source, settings, tell)
+        with console.progress() as progress, _quiet():
+            report = _report(args, source, settings, progress)
             _write(args, report)
     except ModuleNotFoundError as exc:
         console.fail("this " + _MISSING.format(exc.name))
@@ -75,21 +75,21 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _site(args: argparse.Namespace) -> Site | None:
+def _site(args: argparse.Namespace) -> SimulatedSite | None:
     """The gateway of the settings. Raises ConfigError or TraceError."""
     if args.config is None:
         if args.model is not None and args.records is None:
             raise TraceError("--model names a model of the settings; give --config too")
         return None
-    return Site.of(console.settings_of(args.config), args.model)
+    return SimulatedSite.from_settings(console.load_settings(args.config), args.model)
 
 
-def _run(args: argparse.Namespace, site: Site | None) -> Run:
+def _run(args: argparse.Namespace, site: SimulatedSite | None) -> StudyRun:
     """Settings assume servers at a distance of half a millisecond."""
     stated_ms = 0.0 if site is None else STATED_NETWORK_MS
     network_ms = stated_ms if args.network_ms is None else args.network_ms
-    return Run(
-        world=World(
+    return StudyRun(
+        world=SimulatedWorld(
             gateways=args.replicas,
             hop_s=args.hop_ms / 1000,
             network_s=network_ms / 1000,
@@ -106,7 +106,7 @@ def _run(args: argparse.Namespace, site: Site | None) -> Run:
     )
 
 
-def _source(args: argparse.Namespace, site: Site | None) -> _Source:
+def _source(args: argparse.Namespace, site: SimulatedSite | None) -> _Source:
     mode = MODES[args.mode] if site is None else site.mode(MODES[args.mode])
     servers, replayed = args.servers or 0, None
     if args.records is not None:
@@ -122,30 +122,30 @@ def _source(args: argparse.Namespace, site: Site | None) -> _Source:
 
 
 def _report(
-    args: argparse.Namespace, source: _Source, settings: Run, tell: Callable[[str], None]
-) -> Report:
+    args: argparse.Namespace, source: _Source, settings: StudyRun, progress: Callable[[str], None]
+) -> SimulationReport:
     calls, least = source.calls, None
     if not args.no_bound:
         # scipy takes a second to import and comes with an extra.
         from gateway.simulate.bound import least_cost
 
-        tell(f"the bound for {len(calls)} calls")
+        progress(f"the bound for {len(calls)} calls")
         least = least_cost(known_ahead(calls, settings.weather))
-    found: dict[str, Figures] = {}
+    results: dict[str, StudyFigures] = {}
     moved: dict[str, Moves] = {}
-    mixes: dict[str, Mix] = {}
+    mixes: dict[str, RouteMix] = {}
     for name in args.only or NAMES:
-        tell(f"{name}: {len(calls)} calls")
+        progress(f"{name}: {len(calls)} calls")
         result = replay(calls, name, least, settings)
-        found[name] = result.figures
+        results[name] = result.figures
         mixes[name] = route_mix(calls, result.outcome)
         if source.replayed is not None:
             moved[name] = moves(source.replayed, calls, result.outcome)
-    return Report(
+    return SimulationReport(
         title=_title(args),
-        found=found,
-        sizes=_sweep(args, calls, settings, tell),
-        mixes={name: mixes[name] for name in _drawn(found)},
+        results=results,
+        sizes=_sweep(args, calls, settings, progress),
+        mixes={name: mixes[name] for name in _drawn(results)},
         trouble=settings.weather.spans,
         compared=None
         if source.replayed is None
@@ -153,11 +153,11 @@ def _report(
     )
 
 
-def _drawn(found: Mapping[str, Figures]) -> list[str]:
+def _drawn(results: Mapping[str, StudyFigures]) -> list[str]:
     """Whose routes are drawn over time: the policy, and the cheapest of the others."""
-    others = [name for name in found if name != POLICY]
-    others.sort(key=lambda name: found[name].cloud_cost + found[name].missed_cost)
-    return [name for name in found if name == POLICY] + others[:1]
+    others = [name for name in results if name != POLICY]
+    others.sort(key=lambda name: results[name].cloud_cost + results[name].missed_cost)
+    return [name for name in results if name == POLICY] + others[:1]
 
 
 def _title(args: argparse.Namespace) -> str:
@@ -168,28 +168,28 @@ def _title(args: argparse.Namespace) -> str:
 
 
 def _sweep(
-    args: argparse.Namespace, calls: Workload, settings: Run, tell: Callable[[str], None]
-) -> list[Size]:
-    found: list[Size] = []
+    args: argparse.Namespace, calls: Workload, settings: StudyRun, progress: Callable[[str], None]
+) -> list[FleetSize]:
+    fleet_sizes: list[FleetSize] = []
     if args.sweep:
         prices = Prices(args.gpu_usd_per_hour, calls.unit_usd)
-        tell("1 server")
+        progress("1 server")
         for size in sizes(calls, range(1, args.sweep + 1), prices, settings):
-            found.append(size)
-            tell(f"{size.servers} of {args.sweep} servers")
-    return found
+            fleet_sizes.append(size)
+            progress(f"{size.servers} of {args.sweep} servers")
+    return fleet_sizes
 
 
-def _write(args: argparse.Namespace, report: Report) -> None:
+def _write(args: argparse.Namespace, report: SimulationReport) -> None:
     if args.html is not None:
         pictures.write_html(args.html, report)
     if args.png is not None:
         pictures.write_png(args.png, report)
 
 
-def _print(args: argparse.Namespace, report: Report) -> None:
-    if report.compared is not None and (told := told_of_skipped(report.compared.skipped)):
-        console.err.print(told, markup=False)
+def _print(args: argparse.Namespace, report: SimulationReport) -> None:
+    if report.compared is not None and (skipped := describe_skipped(report.compared.skipped)):
+        console.err.print(skipped, markup=False)
     if args.json:
         console.put_json(as_json(report))
     else:

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.live import Live
 
 from gateway.app.top import screen
-from gateway.app.top.readings import Between, Now, Reading, now
+from gateway.app.top.readings import GatewayReading, ReadingDelta, TopFigures, now
 from gateway.cli import console
 from gateway.cli.gateway_url import DEFAULT_URL, add_tls, tls_context
 from gateway.config import ConfigError
@@ -24,7 +24,7 @@ from gateway.protocols import strictjson
 _OVER = 10  # intervals; percentiles of a single second jump
 
 
-class Unreachable(Exception):
+class GatewayUnreachable(Exception):
     """The gateway told nothing this time; the message says why."""
 
 
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     ) as client:
         try:
             return _watch(client, args)
-        except Unreachable as exc:
+        except GatewayUnreachable as exc:
             console.fail(f"{args.url}: {exc}")
             return 1
 
@@ -68,7 +68,7 @@ def _watch(client: httpx.Client, args: argparse.Namespace) -> int:
         while True:
             time.sleep(args.interval)
             readings.append(_read(client))
-            shown = now(Between(readings[0], readings[-1]))
+            shown = now(ReadingDelta(readings[0], readings[-1]))
             if args.json:
                 console.put_json_line(_plain(shown))
             else:
@@ -81,35 +81,37 @@ def _watch(client: httpx.Client, args: argparse.Namespace) -> int:
             live.update(_next(client, args.url, readings))
 
 
-def _next(client: httpx.Client, url: str, readings: deque[Reading]) -> RenderableType:
+def _next(client: httpx.Client, url: str, readings: deque[GatewayReading]) -> RenderableType:
     why = ""
     try:
         readings.append(_read(client))
-    except Unreachable as exc:
+    except GatewayUnreachable as exc:
         why = str(exc)
     silent_s = ambient.monotonic_s() - readings[-1].at_s if why else 0.0
-    shown = now(Between(readings[0], readings[-1])) if len(readings) > 1 else None
+    shown = now(ReadingDelta(readings[0], readings[-1])) if len(readings) > 1 else None
     return screen.page(url, shown, silent_s, why)
 
 
-def _read(client: httpx.Client) -> Reading:
+def _read(client: httpx.Client) -> GatewayReading:
     try:
         metrics, status = client.get("/metrics"), client.get("/status")
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         why = f"no gateway answers there ({type(exc).__name__}); start one, or name its --url"
-        raise Unreachable(why) from None
+        raise GatewayUnreachable(why) from None
     for answer in (metrics, status):
         if answer.status_code == 401:
-            raise Unreachable("wants a key: put one into the variable that --key-env names")
+            raise GatewayUnreachable("wants a key: put one into the variable that --key-env names")
         if answer.status_code != 200:
-            raise Unreachable(f"answers {answer.status_code} to {answer.request.url.path}")
+            raise GatewayUnreachable(f"answers {answer.status_code} to {answer.request.url.path}")
     try:
-        told = strictjson.load_object(status.content, 32)
-        return Reading.of(ambient.monotonic_s(), metrics.text, told)
+        document = strictjson.load_object(status.content, 32)
+        return GatewayReading.parse(ambient.monotonic_s(), metrics.text, document)
     except (GatewayError, ValueError, LookupError, TypeError, AttributeError):
-        raise Unreachable("is no gateway of this version: its answer makes no sense") from None
+        raise GatewayUnreachable(
+            "is no gateway of this version: its answer makes no sense"
+        ) from None
 
 
-def _plain(shown: Now) -> dict[str, object]:
+def _plain(shown: TopFigures) -> dict[str, object]:
     per_s = {f"{s} {end}": round(rate, 3) for (s, end), rate in shown.per_s.items()}
     return {**asdict(shown), "per_s": per_s}

@@ -18,7 +18,7 @@ from gateway.config import ConfigError, Settings
 from gateway.endpoints.triton.installation import Installation
 from gateway.endpoints.triton.supervisor import check_repository
 from gateway.protocols.listeners import listener_files, refuse_key_logging
-from gateway.protocols.tls import of_server
+from gateway.protocols.tls import server_context
 
 
 async def would_serve(settings: Settings, progress: Callable[[str], None]) -> None:
@@ -26,7 +26,7 @@ async def would_serve(settings: Settings, progress: Callable[[str], None]) -> No
     refuse_key_logging()
     files = listener_files(settings)
     if files is not None:
-        of_server(files)
+        server_context(files)
     for name, endpoint in settings.endpoints.items():
         if endpoint.embedded:
             check_repository(name, endpoint.repository or Path("models"))

@@ -1,5 +1,5 @@
 """Several gateways in front of the same servers: each server has one owner, whose queue is its only
-one, and the other gateways forward to it (docs/decisions/022-one-owner-per-server.md).
+one, and the other gateways forward to it (docs/decisions/021-workers-and-clusters.md).
 
 `ownership` says whose a server is by right, `view` who lives and acts for whom, `membership` keeps
 the view up to date. `forward` is the sender's side of a forwarded call, `owner` the receiver's,
@@ -23,11 +23,11 @@ class Answers(Protocol):
     def close(self) -> None: ...
 
 
-class Link(Protocol):
+class PeerLink(Protocol):
     """The way to one peer, whose certificate was checked. What fails of it is UpstreamError, or
     DeadlineExceeded."""
 
-    async def state(self, told: bytes, deadline: Deadline) -> bytes:
+    async def state(self, state: bytes, deadline: Deadline) -> bytes:
         """Say something of oneself, and hear the same of the peer."""
         ...
 
@@ -48,5 +48,5 @@ Say = Callable[[bytes], Awaitable[None]]
 class Answering(Protocol):
     """What a gateway does for its peers. `peer` is the name in the checked certificate."""
 
-    async def state(self, peer: str, told: bytes) -> bytes: ...
+    async def state(self, peer: str, state: bytes) -> bytes: ...
     async def answer(self, peer: str, message: bytes, say: Say) -> None: ...

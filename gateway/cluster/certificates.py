@@ -10,19 +10,19 @@ from typing import Any
 from gateway.config import ClusterSettings, ConfigError
 
 
-def of_client(settings: ClusterSettings) -> ssl.SSLContext:
+def client_context(settings: ClusterSettings) -> ssl.SSLContext:
     """Who is called must be named in its certificate, whatever its address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks names and certificates
     return _prepared(context, settings)
 
 
-def of_server(settings: ClusterSettings) -> ssl.SSLContext:
+def server_context(settings: ClusterSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
     return _prepared(context, settings)
 
 
-def peer_of(certificate: Mapping[str, Any] | None, peers: Collection[str]) -> str | None:
+def peer_name(certificate: Mapping[str, Any] | None, peers: Collection[str]) -> str | None:
     """Which of the peers shows this checked certificate; None: none of them."""
     names = (certificate or {}).get("subjectAltName", ())
     return next((name for kind, name in names if kind == "DNS" and name in peers), None)

@@ -46,66 +46,66 @@ _PLAIN: dict[str, type[GatewayError]] = {
 
 
 def packed(error: GatewayError) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "kind": _kind(error),
         "message": error.message,
         "reason": error.reason,
         "retry_after_s": error.retry_after_s,
     }
     if isinstance(error, UpstreamError):
-        told |= {name: getattr(error, name) for name in _FACTS}
+        document |= {name: getattr(error, name) for name in _FACTS}
     if isinstance(error, UpstreamRefused | ModelFailed):
-        told |= {"grpc": error.grpc_status, "body": _text(error.body)}
+        document |= {"grpc": error.grpc_status, "body": _text(error.body)}
     if isinstance(error, UpstreamRefused):
-        told["http"] = error.http_status
+        document["http"] = error.http_status
     if isinstance(error, ModelFailed):
-        told["response"] = _text(error.response)
-    return told
+        document["response"] = _text(error.response)
+    return document
 
 
-def raised(told: dict[str, Any]) -> GatewayError:
+def raised(document: dict[str, Any]) -> GatewayError:
     """The error to raise. What nobody knows here is a failure of the endpoint."""
     try:
-        return _raised(told)
+        return _raised(document)
     except (KeyError, TypeError, ValueError):
         return UpstreamFailed("the owner of the server met what it could not tell")
 
 
-def _raised(told: dict[str, Any]) -> GatewayError:
-    kind, message = told.get("kind"), str(told.get("message", ""))
+def _raised(document: dict[str, Any]) -> GatewayError:
+    kind, message = document.get("kind"), str(document.get("message", ""))
     if kind == UpstreamRefused.__name__:
         return UpstreamRefused(
             message,
-            http_status=int(told["http"]),
-            grpc_status=str(told["grpc"]),
-            body=_bytes(told["body"]),
+            http_status=int(document["http"]),
+            grpc_status=str(document["grpc"]),
+            body=_bytes(document["body"]),
         )
     if kind == ModelFailed.__name__:
         return ModelFailed(
             message,
-            grpc_status=str(told["grpc"]),
-            body=_bytes(told["body"]),
-            response=_bytes(told["response"]),
+            grpc_status=str(document["grpc"]),
+            body=_bytes(document["body"]),
+            response=_bytes(document["response"]),
         )
     known = _PLAIN.get(str(kind))
     if known is None:
         return UpstreamFailed("the owner of the server met what it could not tell")
-    again_s = told.get("retry_after_s")
+    again_s = document.get("retry_after_s")
     error = known(
         message,
-        reason=code(told["reason"], known.reason),
+        reason=code(document["reason"], known.reason),
         retry_after_s=None if again_s is None else float(again_s),
     )
     if isinstance(error, UpstreamError):
         for name in _FACTS:
-            if isinstance(fact := told.get(name), bool):
+            if isinstance(fact := document.get(name), bool):
                 setattr(error, name, fact)
     return error
 
 
-def code(told: object, instead: str) -> str:
+def code(field: object, instead: str) -> str:
     """A reason code as the peer told it: they are labels of metrics, and never hold content."""
-    return told if isinstance(told, str) and _CODE.fullmatch(told) else instead
+    return field if isinstance(field, str) and _CODE.fullmatch(field) else instead
 
 
 def _kind(error: GatewayError) -> str:

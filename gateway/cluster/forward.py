@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 from gateway.accounting.metrics import Metrics
-from gateway.cluster import Answers, Link
-from gateway.cluster.elsewhere import abroad_of
+from gateway.cluster import Answers, PeerLink
 from gateway.cluster.failures import code, raised
 from gateway.cluster.membership import Membership
 from gateway.cluster.messages import (
@@ -25,7 +24,8 @@ from gateway.cluster.messages import (
     unpack_frame,
     unpack_words,
 )
-from gateway.cluster.ownership import Ownership, of_one_owner
+from gateway.cluster.ownership import Ownership, single_owner
+from gateway.cluster.peer_clouds import cloud_estimate
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import (
@@ -37,7 +37,7 @@ from gateway.core.errors import (
 )
 from gateway.core.types import Frame, InferenceRequest, ReplyStream, ServedModel
 from gateway.pipeline.hedging import has_state
-from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 _AGAIN_S = 0.05  # at the latest, when an owner did not take a call
@@ -51,20 +51,20 @@ To close it would end the call as well, and cost both sides a handshake."""
 _MOST_REFUSALS = 40  # of an owner that lives, and says that it owns the servers
 
 
-class Queues(Protocol):
+class LocalQueuesPort(Protocol):
     """This gateway's own."""
 
     async def enter(
-        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant: ...
-    def own_room_abroad(self, model: str) -> int: ...
+    def own_cloud_room(self, model: str) -> int: ...
 
 
 class _Lost(Exception):
     """The peer went away, or speaks nonsense."""
 
 
-class _Elsewhere(Exception):
+class _NotOwnerAnymore(Exception):
     """The gateway that was asked did not take the call: look again who does."""
 
 
@@ -107,23 +107,23 @@ class ForwardedReply:
 
     async def __anext__(self) -> Frame:
         try:
-            found = await self._next()
-            if found is not None and not self._streamed and await self._next() is not None:
+            frame = await self._next()
+            if frame is not None and not self._streamed and await self._next() is not None:
                 raise UpstreamFailed("the owner of the server answered a call twice")
         except _Lost:
             self.close()
             self._heard.lost()
             raise OwnerLost("the gateway that owns the server went away") from None
-        if found is None:
+        if frame is None:
             raise StopAsyncIteration
-        return found
+        return frame
 
     async def _next(self) -> Frame | None:
         """None at the end."""
         if self._ended:
             return None
         try:
-            kind, body = await _said(self._messages)
+            kind, body = await _receive(self._messages)
             self._heard()
             self._ended = kind in (Kind.END, Kind.FAILED)
             if self._ended:
@@ -168,10 +168,10 @@ class _Whereabouts:
 class Forwarding:
     def __init__(
         self,
-        own: Queues,
+        own: LocalQueuesPort,
         ownership: Ownership,
         members: Membership,
-        links: Mapping[str, Link],
+        links: Mapping[str, PeerLink],
         metrics: Metrics,
         clock: Clock,
     ) -> None:
@@ -183,14 +183,14 @@ class Forwarding:
         self._clock = clock
 
     async def enter(
-        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant | ForwardedTurn:
         """A turn at one of these servers, wherever their queue is. Raises what a queue does."""
-        domain, servers = of_one_owner(self._ownership, group)
+        domain, servers = single_owner(self._ownership, group)
         if domain is None:
             return await self._own.enter(request, call, servers)
         where = _Whereabouts()
-        if call.leave is not Leave.FREELY or call.cloud is None:
+        if call.leave is not CloudPermission.FREELY or call.cloud is None:
             return await self._enter(request, call, servers, domain, where)
         last_s = request.deadline.at_s - _SAFE * call.cloud.quantile_s(_LIKELY)
         try:
@@ -203,7 +203,7 @@ class Forwarding:
     async def _enter(
         self,
         request: InferenceRequest,
-        call: Call,
+        call: QueuedCall,
         servers: tuple[str, ...],
         domain: str,
         where: _Whereabouts,
@@ -216,24 +216,24 @@ class Forwarding:
                 return await self._own.enter(request, call, servers)
             try:
                 return await self._at(owner, request, call, servers)
-            except _Elsewhere:
-                if self._members.view.owner_of(domain) == owner:
+            except _NotOwnerAnymore:
+                if self._members.view.owner(domain) == owner:
                     refusals += 1
                     if refusals > _MOST_REFUSALS:
                         raise UpstreamFailed("the owner of the servers takes no call") from None
                     await self._members.changed(min(_AGAIN_S, request.deadline.remaining_s()))
 
     async def _at(
-        self, owner: str, request: InferenceRequest, call: Call, servers: tuple[str, ...]
+        self, owner: str, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> ForwardedTurn:
-        result, asked_s = "cancelled", self._clock()
+        result, since_s = "cancelled", self._clock()
         try:
-            turn = await self._asked(owner, request, call, servers)
-            hop_s = self._clock() - asked_s - turn.queued_s
+            turn = await self._request(owner, request, call, servers)
+            hop_s = self._clock() - since_s - turn.queued_s
             self._metrics.cluster_hop_seconds.labels(owner).observe(max(0.0, hop_s))
             result = "granted"
             return turn
-        except _Elsewhere as exc:
+        except _NotOwnerAnymore as exc:
             result = str(exc)
             raise
         except Spilled:
@@ -248,8 +248,8 @@ class Forwarding:
         finally:
             self._metrics.cluster_forwards.labels(owner, result).inc()
 
-    async def _asked(
-        self, owner: str, request: InferenceRequest, call: Call, servers: tuple[str, ...]
+    async def _request(
+        self, owner: str, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> ForwardedTurn:
         link, heard = self._links[owner], _Heard(self._members, owner)
         message = pack_call(self._forwarded(request, call))
@@ -258,7 +258,7 @@ class Forwarding:
             answers = await link.forward(message, deadline, repeatable=not has_state(request))
             messages = Messages(answers, request.held)
             try:
-                kind, body = await _said(messages)
+                kind, body = await _receive(messages)
             except BaseException:
                 answers.close()
                 raise
@@ -268,7 +268,7 @@ class Forwarding:
             ) from None
         except UpstreamError:
             self._members.doubt(owner)
-            raise _Elsewhere("lost") from None
+            raise _NotOwnerAnymore("lost") from None
         heard()
         if kind is Kind.GRANTED:
             reply = ForwardedReply(answers, messages, heard, streamed=request.streamed)
@@ -279,12 +279,12 @@ class Forwarding:
         finally:
             answers.close()
         if kind is Kind.NOT_OWNER:
-            self._members.said(owner, body)
-            raise _Elsewhere("not_owner")
+            self._members.on_announcement(owner, body)
+            raise _NotOwnerAnymore("not_owner")
         raise _verdict(kind, body, call)
 
-    def _forwarded(self, request: InferenceRequest, call: Call) -> Forwarded:
-        abroad = abroad_of(call, self._own.own_room_abroad, request.model)
+    def _forwarded(self, request: InferenceRequest, call: QueuedCall) -> Forwarded:
+        estimate = cloud_estimate(call, self._own.own_cloud_room, request.model)
         now_s = self._clock()
         return Forwarded(
             id=request.record_id,
@@ -296,7 +296,7 @@ class Forwarding:
             waited_s=max(0.0, now_s - request.received_s),
             priority=request.priority,
             restricted=call.restricted,
-            abroad=abroad,
+            cloud=estimate,
             avoid=call.avoid,
             traceparent=request.traceparent,
         )
@@ -305,30 +305,30 @@ class Forwarding:
 def _granted(body: bytes, servers: tuple[str, ...], reply: ForwardedReply) -> ForwardedTurn:
     """Only a server of the call's own group can have been granted, so that no word of a peer can
     name a place outside the premises."""
-    told = unpack_words(body)
-    server, queued_s = told.get("server"), told.get("queued_s")
+    words = unpack_words(body)
+    server, queued_s = words.get("server"), words.get("queued_s")
     if server not in servers or not isinstance(queued_s, int | float):
         reply.close()
         raise UpstreamFailed("the owner named a server that is not one of this call's")
     return ForwardedTurn(server, queued_s, reply)
 
 
-def _verdict(kind: Kind, body: bytes, call: Call) -> Exception:
+def _verdict(kind: Kind, body: bytes, call: QueuedCall) -> Exception:
     """What the owner's queue said instead of a turn."""
     if kind is Kind.NO_SERVER:
         return NoServer()
     if kind is Kind.FAILED:
         return raised(unpack_words(body))
-    if kind is Kind.LEAVE and call.leave is Leave.FREELY:
+    if kind is Kind.LEAVE and call.leave is CloudPermission.FREELY:
         return Spilled(code(unpack_words(body).get("why"), "spill_deadline"))
     return UpstreamFailed("the owner of the server answered what no queue says")
 
 
-async def _said(messages: Messages) -> tuple[Kind, bytes]:
-    found = await messages.next()
-    if found is None:
+async def _receive(messages: Messages) -> tuple[Kind, bytes]:
+    message = await messages.next()
+    if message is None:
         raise UpstreamFailed("the owner of the server said nothing")
-    return found
+    return message
 
 
 class _Watched:
@@ -355,9 +355,9 @@ class _Watched:
             self._timer.cancel()
 
     def _set(self, after_s: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(after_s, self._look)
+        self._timer = asyncio.get_running_loop().call_later(after_s, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         gateway = self._where.gateway
         if gateway == self._members.view.own:
             return  # it waits in our own queue, which sees to it

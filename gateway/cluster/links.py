@@ -13,7 +13,7 @@ from gateway.config import PeerSettings
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import UpstreamFailed, UpstreamUnreachable
-from gateway.protocols.http_client.wire import Origin, Wire, WireRequest, WireStream
+from gateway.protocols.http_client.wire import ConnectionPool, Origin, WireRequest, WireStream
 
 STATE, CALL = "/spillway/cluster/state", "/spillway/cluster/call"
 _PROBES = 2
@@ -36,14 +36,14 @@ class TlsLink:
         self._name, self._url, self._tls = name, settings.url, tls
         self._connect_timeout_s = connect_timeout_s
         self._max_connections = max_connections
-        self._probes: Wire | None = None
-        self._calls: Wire | None = None
+        self._probes: ConnectionPool | None = None
+        self._calls: ConnectionPool | None = None
         self._asking: set[asyncio.Timeout] = set()
 
-    async def state(self, told: bytes, deadline: Deadline) -> bytes:
-        asked = WireRequest("POST", STATE, _JSON, (told,))
+    async def state(self, state: bytes, deadline: Deadline) -> bytes:
+        request = WireRequest("POST", STATE, _JSON, (state,))
         self._probes = self._probes or self._wire(_PROBES)
-        answer = await self._probes.fetch(asked, deadline)
+        answer = await self._probes.fetch(request, deadline)
         if answer.status != 200:
             raise UpstreamFailed("the peer does not say how it is")
         return answer.body
@@ -51,9 +51,9 @@ class TlsLink:
     async def forward(
         self, message: Sequence[bytes], deadline: Deadline, *, repeatable: bool
     ) -> Answers:
-        asked = WireRequest("POST", CALL, _BYTES, tuple(message), repeatable)
+        request = WireRequest("POST", CALL, _BYTES, tuple(message), repeatable)
         self._calls = self._calls or self._wire(self._max_connections)
-        stream = await self._unless_cut(self._calls.stream(asked, deadline))
+        stream = await self._unless_cut(self._calls.stream(request, deadline))
         if stream.status != 200:
             stream.close()
             raise UpstreamFailed("the peer does not take the call")
@@ -84,9 +84,9 @@ class TlsLink:
         except TimeoutError:
             raise UpstreamUnreachable("the peer went away") from None
 
-    def _wire(self, connections: int) -> Wire:
-        return Wire(
-            replace(Origin.of(self._url, self._tls()), certified=self._name),
+    def _wire(self, connections: int) -> ConnectionPool:
+        return ConnectionPool(
+            replace(Origin.from_url(self._url, self._tls()), certified=self._name),
             connect_timeout_s=self._connect_timeout_s,
             max_connections=connections,
             max_idle_s=_MAX_IDLE_S,

@@ -17,7 +17,7 @@ from typing import cast
 import httptools
 
 from gateway.cluster import Answering
-from gateway.cluster.certificates import peer_of
+from gateway.cluster.certificates import peer_name
 from gateway.cluster.links import CALL, STATE
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class PeerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         shown = transport.get_extra_info("ssl_object").getpeercert()
-        peer = peer_of(shown, self._listener.peers)
+        peer = peer_name(shown, self._listener.peers)
         if peer is None:
             log.warning("a certificate of the authority names no peer; the connection is closed")
             self._transport.abort()
@@ -151,8 +151,8 @@ class PeerConnection(asyncio.Protocol):
     # Answers
 
     async def _state(self, body: bytes) -> None:
-        told = await self._listener.answering.state(self._peer, body)
-        self._transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (_HEAD, len(told), told))
+        answer = await self._listener.answering.state(self._peer, body)
+        self._transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (_HEAD, len(answer), answer))
 
     async def _call(self, body: bytes) -> None:
         head = _HEAD + b"transfer-encoding: chunked\r\n\r\n"

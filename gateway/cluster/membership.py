@@ -12,8 +12,8 @@ import logging
 from collections.abc import Mapping
 
 from gateway.accounting.metrics import Metrics
-from gateway.cluster import Link
-from gateway.cluster.view import Told, View
+from gateway.cluster import PeerLink
+from gateway.cluster.view import ClusterView, PeerAnnouncement
 from gateway.config import ClusterSettings
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
@@ -26,23 +26,27 @@ _LAG_S = 0.25  # a timeout that comes so late says more of this process than of 
 _SURE_S = 0.25  # on top of a probe's pause: heard so lately, a peer is not in doubt
 
 
-def pack_told(told: Told) -> bytes:
-    return json.dumps({"claims": sorted(told.claims), "leaving": told.leaving}).encode()
+def pack_announcement(announcement: PeerAnnouncement) -> bytes:
+    return json.dumps(
+        {"claims": sorted(announcement.claims), "leaving": announcement.leaving}
+    ).encode()
 
 
-def unpack_told(message: bytes) -> Told:
+def unpack_announcement(message: bytes) -> PeerAnnouncement:
     """Raises ValueError."""
-    said = json.loads(message)
-    if not (isinstance(said, dict) and isinstance(said.get("claims"), list)):
+    document = json.loads(message)
+    if not (isinstance(document, dict) and isinstance(document.get("claims"), list)):
         raise ValueError("not what a gateway says of itself")
-    return Told(frozenset(str(name) for name in said["claims"]), said.get("leaving") is True)
+    return PeerAnnouncement(
+        frozenset(str(name) for name in document["claims"]), document.get("leaving") is True
+    )
 
 
 class Membership:
     def __init__(
         self,
-        view: View,
-        links: Mapping[str, Link],
+        view: ClusterView,
+        links: Mapping[str, PeerLink],
         settings: ClusterSettings,
         metrics: Metrics,
         clock: Clock,
@@ -53,7 +57,7 @@ class Membership:
         self._metrics = metrics
         self._clock = clock
         self._heard_s = dict.fromkeys(links, float("-inf"))
-        self._look_now = {name: asyncio.Event() for name in links}
+        self._probe_now = {name: asyncio.Event() for name in links}
         self._change = asyncio.Event()
         self._owned: frozenset[str] = frozenset()
 
@@ -61,16 +65,16 @@ class Membership:
 
     async def owner(self, domain: str, deadline: Deadline) -> str:
         """Who decides on its servers now, waited for while nobody does."""
-        while (found := self.view.owner_of(domain)) is None:
+        while (owner := self.view.owner(domain)) is None:
             for name in self._links:
-                self._look_now[name].set()
+                self._probe_now[name].set()
             await self.changed(deadline.remaining_s())
             if deadline.passed():
                 raise DeadlineExceeded(
                     "the latency budget ran out while no gateway decided on the servers",
                     reason="deadline_exceeded_in_queue",
                 )
-        return found
+        return owner
 
     async def changed(self, within_s: float) -> None:
         """Returns when the view has changed, or after so long."""
@@ -84,17 +88,17 @@ class Membership:
         """A sign of life by other means than a probe."""
         self._heard_s[peer] = self._clock()
 
-    def said(self, peer: str, message: bytes) -> None:
+    def on_announcement(self, peer: str, message: bytes) -> None:
         """What a peer says of itself beside an answer."""
         self.heard(peer)
         try:
-            self.view.heard(peer, unpack_told(message))
+            self.view.heard(peer, unpack_announcement(message))
         except ValueError:
             log.warning("%s: says nonsense of itself", peer)
 
     def doubt(self, peer: str) -> None:
         """Something went wrong over there: look at once."""
-        self._look_now[peer].set()
+        self._probe_now[peer].set()
 
     def sure(self, gateway: str) -> bool:
         """Whether it lives for certain, this gateway included."""
@@ -107,7 +111,7 @@ class Membership:
     def view_changed(self) -> None:
         change, self._change = self._change, asyncio.Event()
         change.set()
-        claims = self.view.told.claims
+        claims = self.view.announcement.claims
         for name in sorted(claims - self._owned - {self.view.own}):
             self._metrics.cluster_takeovers.labels(name).inc()
             log.warning("%s: its servers are decided on here now", name)
@@ -115,8 +119,8 @@ class Membership:
             log.info("%s: its servers are decided on here no longer", name)
         self._owned = claims
 
-    async def look_at_all(self) -> None:
-        await asyncio.gather(*(self._look(name) for name in self._links))
+    async def probe_all(self) -> None:
+        await asyncio.gather(*(self._probe_peer(name) for name in self._links))
         self.view.settle()
 
     async def run(self) -> None:
@@ -132,12 +136,12 @@ class Membership:
                 pause_s = min(pause_s, _HURRY_S)
             try:
                 async with asyncio.timeout(pause_s):
-                    await self._look_now[peer].wait()
+                    await self._probe_now[peer].wait()
                 await asyncio.sleep(min(pause_s, _HURRY_S) / 2)  # however many doubt it
             except TimeoutError:
                 pass
-            self._look_now[peer].clear()
-            await self._look(peer)
+            self._probe_now[peer].clear()
+            await self._probe_peer(peer)
 
     async def _mind_the_clock(self) -> None:
         """Whoever was stopped for longer than others are patient has been taken for dead."""
@@ -149,23 +153,23 @@ class Membership:
                 log.warning("this gateway was stopped for %.1f s; it looks around first", late_s)
                 self.view.was_away()
                 for name in self._links:
-                    self._look_now[name].set()
+                    self._probe_now[name].set()
             else:
                 self.view.settle()
 
-    async def _look(self, peer: str) -> None:
+    async def _probe_peer(self, peer: str) -> None:
         heard_s = self._heard_s[peer]
-        told = await self._ask(peer)
-        if told is None:
-            told = await self._ask(peer)
-            if told is None and self._heard_s[peer] != heard_s:
+        answer = await self._ask(peer)
+        if answer is None:
+            answer = await self._ask(peer)
+            if answer is None and self._heard_s[peer] != heard_s:
                 return  # it answers calls: it is busy
-        if isinstance(told, Told):
+        if isinstance(answer, PeerAnnouncement):
             if peer not in self.view.living:
                 log.info("%s: up", peer)
             self._metrics.cluster_peer_up.labels(peer).set(1)
             self.heard(peer)
-            self.view.heard(peer, told)
+            self.view.heard(peer, answer)
             return
         if peer in self.view.living:
             log.warning("%s: down", peer)
@@ -174,15 +178,15 @@ class Membership:
         self.view.lost(peer)
         self._links[peer].cut()
 
-    async def _ask(self, peer: str) -> Told | bool | None:
+    async def _ask(self, peer: str) -> PeerAnnouncement | bool | None:
         """What it says of itself; None: nothing in time; False: it cannot be reached."""
         patience_s = self._settings.silence_s / 2
         while True:
             late_s = ambient.loop_s() + patience_s + _LAG_S
             deadline = Deadline.after(patience_s, self._clock)
             try:
-                own = pack_told(self.view.told)
-                return unpack_told(await self._links[peer].state(own, deadline))
+                own = pack_announcement(self.view.announcement)
+                return unpack_announcement(await self._links[peer].state(own, deadline))
             except DeadlineExceeded:
                 if ambient.loop_s() <= late_s:
                     return None

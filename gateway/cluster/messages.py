@@ -46,7 +46,7 @@ _MAX_DEPTH = 256  # the caller's own limit has been kept already
 
 
 @dataclass(frozen=True, slots=True)
-class Abroad:
+class CloudEstimate:
     """What the cloud costs this call, for a call that may leave from where it came."""
 
     price_usd: float
@@ -67,14 +67,14 @@ class Forwarded:
     waited_s: float  # since it arrived
     priority: int
     restricted: bool
-    abroad: Abroad | None  # None: it may not leave
+    cloud: CloudEstimate | None  # None: it may not leave
     avoid: frozenset[str] = frozenset()
     traceparent: str = ""
 
 
 def pack_call(call: Forwarded) -> tuple[bytes, ...]:
     payload, tail = _pack_payload(call.payload)
-    abroad = call.abroad
+    estimate = call.cloud
     head = {
         "id": call.id,
         "protocol": call.protocol.value,
@@ -84,7 +84,9 @@ def pack_call(call: Forwarded) -> tuple[bytes, ...]:
         "waited_s": call.waited_s,
         "priority": call.priority,
         "restricted": call.restricted,
-        "abroad": None if abroad is None else [abroad.price_usd, abroad.latencies_s, abroad.room],
+        "abroad": None
+        if estimate is None
+        else [estimate.price_usd, estimate.latencies_s, estimate.room],
         "avoid": sorted(call.avoid),
         "traceparent": call.traceparent,
         "payload": payload,
@@ -103,10 +105,10 @@ def unpack_call(message: bytes) -> Forwarded:
         call = _call(head, memoryview(message)[_LENGTH.size + size :])
     except (ValueError, KeyError, TypeError, struct.error):
         raise MalformedBody("this is not a forwarded call") from None
-    if call.restricted and call.abroad is not None:
+    if call.restricted and call.cloud is not None:
         raise MalformedBody("a restricted call may not leave")
-    latencies_s = () if call.abroad is None else call.abroad.latencies_s or (0.0,)
-    room = 0.0 if call.abroad is None else call.abroad.room
+    latencies_s = () if call.cloud is None else call.cloud.latencies_s or (0.0,)
+    room = 0.0 if call.cloud is None else call.cloud.room
     numbers = (*latencies_s, call.left_s, call.waited_s, room)
     if not all(map(math.isfinite, numbers)) or min((*latencies_s, 1.0)) <= 0:
         raise MalformedBody("this is not a forwarded call")
@@ -114,7 +116,7 @@ def unpack_call(message: bytes) -> Forwarded:
 
 
 def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
-    abroad = head["abroad"]
+    estimate = head["abroad"]
     return Forwarded(
         id=str(head["id"]),
         protocol=WireProtocol(head["protocol"]),
@@ -125,8 +127,8 @@ def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
         waited_s=float(head["waited_s"]),
         priority=int(head["priority"]),
         restricted=head["restricted"] is not False,
-        abroad=None if abroad is None else Abroad(
-            float(abroad[0]), tuple(float(s) for s in abroad[1]), float(abroad[2])
+        cloud=None if estimate is None else CloudEstimate(
+            float(estimate[0]), tuple(float(s) for s in estimate[1]), float(estimate[2])
         ),
         avoid=frozenset(str(name) for name in head["avoid"]),
         traceparent=str(head["traceparent"]),
@@ -137,7 +139,7 @@ def _pack_payload(payload: Payload) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     if isinstance(payload, DocumentCall):
         body = strictjson.dumps(payload.document)
         return {"operation": payload.operation.value, "streamed": payload.streamed}, (body,)
-    told = {
+    head = {
         "inputs": [
             [t.name, t.datatype, t.shape, len(t.data), dict(t.parameters)] for t in payload.inputs
         ],
@@ -147,16 +149,16 @@ def _pack_payload(payload: Payload) -> tuple[dict[str, Any], tuple[bytes, ...]]:
         "version": payload.version,
         "streamed": payload.streamed,
     }
-    return told, tuple(t.data for t in payload.inputs)
+    return head, tuple(t.data for t in payload.inputs)
 
 
-def _payload(told: dict[str, Any], tail: memoryview) -> Payload:
-    streamed = bool(told["streamed"])
-    if "operation" in told:
+def _payload(head: dict[str, Any], tail: memoryview) -> Payload:
+    streamed = bool(head["streamed"])
+    if "operation" in head:
         document = strictjson.load_object(bytes(tail), _MAX_DEPTH)
-        return DocumentCall(Operation(told["operation"]), document, streamed)
+        return DocumentCall(Operation(head["operation"]), document, streamed)
     inputs, at = [], 0
-    for name, datatype, shape, size, parameters in told["inputs"]:
+    for name, datatype, shape, size, parameters in head["inputs"]:
         data = bytes(tail[at : at + int(size)])
         if len(data) != size:
             raise ValueError("too short")
@@ -167,18 +169,18 @@ def _payload(told: dict[str, Any], tail: memoryview) -> Payload:
         raise ValueError("too long")
     return TensorCall(
         tuple(inputs),
-        tuple(RequestedOutput(str(name), _parameters(more)) for name, more in told["outputs"]),
-        _parameters(told["parameters"]),
-        str(told["id"]),
-        str(told["version"]),
+        tuple(RequestedOutput(str(name), _parameters(more)) for name, more in head["outputs"]),
+        _parameters(head["parameters"]),
+        str(head["id"]),
+        str(head["version"]),
         streamed,
     )
 
 
-def _parameters(told: dict[str, Any]) -> Mapping[str, Parameter]:
-    if not all(isinstance(value, bool | int | float | str) for value in told.values()):
+def _parameters(document: dict[str, Any]) -> Mapping[str, Parameter]:
+    if not all(isinstance(value, bool | int | float | str) for value in document.values()):
         raise ValueError("not a parameter")
-    return told
+    return document
 
 
 # Answers
@@ -243,12 +245,12 @@ def _frame(kind: Kind, body: bytes) -> Frame:
 def unpack_words(body: bytes) -> dict[str, Any]:
     """Raises UpstreamFailed."""
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise UpstreamFailed("the owner of the server answered nonsense")
-    return found
+    return document
 
 
 class Messages:
@@ -269,7 +271,7 @@ class Messages:
 
     async def next(self) -> tuple[Kind, bytes] | None:
         """None: the answer has ended, between two messages. Raises UpstreamFailed, AnswersFull."""
-        while (found := self._taken()) is None:
+        while (message := self._taken()) is None:
             chunk = await anext(self._chunks, b"")
             if not chunk:
                 if self._held:
@@ -277,10 +279,10 @@ class Messages:
                 return None
             self._held += chunk
             self._count(len(self._held))
-        if found[0] in _FRAMES:
-            self._frame_bytes = len(found[1])
+        if message[0] in _FRAMES:
+            self._frame_bytes = len(message[1])
             self._count(len(self._held))
-        return found
+        return message
 
     def _count(self, size: int) -> None:
         """Raises AnswersFull."""

@@ -14,7 +14,7 @@ from gateway.cluster.listener import Listener
 from gateway.cluster.membership import Membership
 from gateway.cluster.owner import Owner
 from gateway.cluster.ownership import Declared
-from gateway.cluster.view import View
+from gateway.cluster.view import ClusterView
 from gateway.config import ClusterSettings, LimitSettings
 from gateway.core.deadline import Clock
 from gateway.core.held_bytes import HeldBytes
@@ -41,7 +41,7 @@ class Node:
         self._settings = settings
         self._owners = ownership.owners
         self._metrics = metrics
-        self._tls = functools.cache(lambda: certificates.of_client(settings))
+        self._tls = functools.cache(lambda: certificates.client_context(settings))
         self._links = {
             name: TlsLink(
                 name,
@@ -52,7 +52,7 @@ class Node:
             )
             for name, peer in peers.items()
         }
-        self.view = View(
+        self.view = ClusterView(
             settings.self,
             ownership.gateways,
             ownership.owners,
@@ -71,10 +71,10 @@ class Node:
         """Listen, and look at everybody once. Raises ConfigError for certificates that cannot be
         used."""
         self._tls()
-        listen, tls = self._settings.listen, certificates.of_server(self._settings)
+        listen, tls = self._settings.listen, certificates.server_context(self._settings)
         self._listener = Listener(self.owner, frozenset(self._links), tls, self._most_bytes)
         await self._listener.start(bound(listen.host, listen.port, "cluster.listen.port"))
-        await self.members.look_at_all()
+        await self.members.probe_all()
 
     async def run(self) -> None:
         await self.members.run()
@@ -92,7 +92,7 @@ class Node:
 
     def publish(self) -> None:
         for name in self._owners:
-            self._metrics.cluster_owner.labels(name).set(name in self.view.told.claims)
+            self._metrics.cluster_owner.labels(name).set(name in self.view.announcement.claims)
 
     def report(self) -> dict[str, object]:
         """For /status."""
@@ -103,7 +103,7 @@ class Node:
                 name: {
                     "up": name == self.view.own or name in living,
                     "owns": list(gateway.owns),
-                    "decided_by": self.view.owner_of(name) if gateway.owns else None,
+                    "decided_by": self.view.owner(name) if gateway.owns else None,
                 }
                 for name, gateway in self._settings.gateways.items()
             },

@@ -16,12 +16,12 @@ from dataclasses import replace
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable
 from gateway.cluster import Say
-from gateway.cluster.elsewhere import CloudsElsewhere
 from gateway.cluster.failures import packed
-from gateway.cluster.membership import pack_told
+from gateway.cluster.membership import pack_announcement
 from gateway.cluster.messages import Forwarded, Kind, pack, pack_frame, pack_words, unpack_call
-from gateway.cluster.ownership import Ownership, of_one_owner
-from gateway.cluster.view import View
+from gateway.cluster.ownership import Ownership, single_owner
+from gateway.cluster.peer_clouds import PeerClouds
+from gateway.cluster.view import ClusterView
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import EgressForbidden, GatewayError
@@ -38,7 +38,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.fleet import Fleet
 from gateway.pipeline.attempt import OpenedReply, RunningAttempt
-from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 
@@ -51,7 +51,7 @@ class Owner:
         self,
         fleet: Fleet,
         ownership: Ownership,
-        view: View,
+        view: ClusterView,
         metrics: Metrics,
         clock: Clock,
         answers: HeldBytes,
@@ -68,11 +68,11 @@ class Owner:
         self._open = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._clouds = CloudsElsewhere(clock)
+        self._clouds = PeerClouds(clock)
         fleet.room_elsewhere = self._clouds.room
 
-    async def state(self, peer: str, told: bytes) -> bytes:
-        return pack_told(self._view.told)
+    async def state(self, peer: str, state: bytes) -> bytes:
+        return pack_announcement(self._view.announcement)
 
     async def answer(self, peer: str, message: bytes, say: Say) -> None:
         """Everything that comes of one forwarded call, the last word included."""
@@ -100,9 +100,9 @@ class Owner:
 
     async def _answer(self, peer: str, message: bytes, say: Say) -> str:
         try:
-            told = unpack_call(message)
-            request = self._request(told)
-            turn = await self._turn(peer, told, request)
+            forwarded = unpack_call(message)
+            request = self._request(forwarded)
+            turn = await self._turn(peer, forwarded, request)
         except Spilled as spilled:
             await say(pack_words(Kind.LEAVE, {"why": spilled.why}))
             return "leave"
@@ -110,20 +110,20 @@ class Owner:
             await say(pack(Kind.NO_SERVER))
             return "no_server"
         except _NotOwner:
-            await say(pack(Kind.NOT_OWNER, pack_told(self._view.told)))
+            await say(pack(Kind.NOT_OWNER, pack_announcement(self._view.announcement)))
             return "not_owner"
         except GatewayError as exc:
             await say(pack_words(Kind.FAILED, packed(exc)))
             return "refused"
         # guard: A9.owner-answers -> with contextlib.nullcontext() as share:
-        with contextlib.closing(AnswerShare(self._answers, told.tenant)) as share:
+        with contextlib.closing(AnswerShare(self._answers, forwarded.tenant)) as share:
             return await self._serve(replace(request, held=share), turn, say)
 
-    async def _turn(self, peer: str, told: Forwarded, request: InferenceRequest) -> Grant:
-        domain, servers = of_one_owner(self._ownership, self._fleet.group_of(request))
+    async def _turn(self, peer: str, forwarded: Forwarded, request: InferenceRequest) -> Grant:
+        domain, servers = single_owner(self._ownership, self._fleet.server_group(request))
         if domain is None or not self._view.acts_for(domain):
             raise _NotOwner
-        call = self._call(peer, told, request)
+        call = self._call(peer, forwarded, request)
         try:
             async with asyncio.timeout(None) as limit:
                 self._waiting.add(limit)
@@ -134,32 +134,32 @@ class Owner:
         except TimeoutError:
             raise _NotOwner from None
 
-    def _request(self, told: Forwarded) -> InferenceRequest:
+    def _request(self, forwarded: Forwarded) -> InferenceRequest:
         now_s = self._clock()
         return InferenceRequest(
-            id=told.id,
-            protocol=told.protocol,
-            tenant=told.tenant,
-            model=told.model,
-            payload=told.payload,
-            deadline=Deadline(now_s + told.left_s, self._clock),
-            priority=told.priority,
+            id=forwarded.id,
+            protocol=forwarded.protocol,
+            tenant=forwarded.tenant,
+            model=forwarded.model,
+            payload=forwarded.payload,
+            deadline=Deadline(now_s + forwarded.left_s, self._clock),
+            priority=forwarded.priority,
             zones=ONPREM_ONLY,
-            traceparent=told.traceparent,
-            received_s=now_s - told.waited_s,
+            traceparent=forwarded.traceparent,
+            received_s=now_s - forwarded.waited_s,
         )
 
-    def _call(self, peer: str, told: Forwarded, request: InferenceRequest) -> Call:
+    def _call(self, peer: str, forwarded: Forwarded, request: InferenceRequest) -> QueuedCall:
         """As the queue sees it; what the cloud would cost is as its own gateway says."""
-        call = self._fleet.call(request, told.restricted, (), told.avoid)
+        call = self._fleet.call(request, forwarded.restricted, (), forwarded.avoid)
         call = replace(call, id=f"{peer}/{next(self._ids)}")  # callers may choose the same ids
-        if told.abroad is None:
+        if forwarded.cloud is None:
             return call
         return replace(
             call,
-            leave=Leave.FREELY,
-            price=told.abroad.price_usd,
-            cloud=self._clouds.told(peer, request.model, call.work, told.abroad),
+            leave=CloudPermission.FREELY,
+            price=forwarded.cloud.price_usd,
+            cloud=self._clouds.record(peer, request.model, call.work, forwarded.cloud),
         )
 
     async def _serve(self, request: InferenceRequest, turn: Grant, say: Say) -> str:

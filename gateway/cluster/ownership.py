@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.config import ClusterSettings
-from gateway.core.types import endpoint_of
+from gateway.core.types import endpoint_name
 
 
 class Ownership(Protocol):
@@ -23,7 +23,7 @@ class Ownership(Protocol):
         """Those of them that own any server."""
         ...
 
-    def owner_of(self, server: str) -> str | None:
+    def owner(self, server: str) -> str | None:
         """None: every gateway has a server of that name to itself."""
         ...
 
@@ -38,15 +38,15 @@ class Declared:
         self.gateways: Sequence[str] = tuple(settings.gateways)
         self.owners: Sequence[str] = tuple(n for n, g in settings.gateways.items() if g.owns)
 
-    def owner_of(self, server: str) -> str | None:
-        return self._owners.get(endpoint_of(server))
+    def owner(self, server: str) -> str | None:
+        return self._owners.get(endpoint_name(server))
 
 
-def of_one_owner(
+def single_owner(
     ownership: Ownership, servers: Sequence[str]
 ) -> tuple[str | None, tuple[str, ...]]:
     """The owner of the first of these servers by name, and those of them that are its own. Only of
     a model that the settings do not name can servers have several owners; every gateway then leaves
     out the same ones, in whichever order it came to know them."""
-    owner = ownership.owner_of(min(servers)) if servers else None
-    return owner, tuple(s for s in servers if ownership.owner_of(s) == owner)
+    owner = ownership.owner(min(servers)) if servers else None
+    return owner, tuple(s for s in servers if ownership.owner(s) == owner)

@@ -20,15 +20,15 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from gateway.accounting.metrics import Metrics
-from gateway.cluster.elsewhere import CloudsElsewhere, abroad_of
 from gateway.cluster.failures import code, packed, raised
-from gateway.cluster.messages import Abroad
+from gateway.cluster.messages import CloudEstimate
+from gateway.cluster.peer_clouds import PeerClouds, cloud_estimate
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError
 from gateway.core.timeouts import within
 from gateway.core.types import InferenceRequest
 from gateway.endpoints.fleet import Fleet
-from gateway.scheduling.calls import FREELY, NEVER, Call
+from gateway.scheduling.calls import FREELY, NEVER, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class OwnerGone(Exception):
     """There is no owner who decides on this call."""
 
 
-class Line(Protocol):
+class OwnerLine(Protocol):
     """The way to the owner. `send` raises OwnerGone when nobody is there."""
 
     @property
@@ -67,31 +67,31 @@ class TurnElsewhere:
             self._give_back(answered)
 
 
-class Asking:
+class TurnRequests:
     """A worker's side, for all versions of its settings."""
 
-    def __init__(self, line: Line, clock: Clock) -> None:
+    def __init__(self, line: OwnerLine, clock: Clock) -> None:
         self._line, self._clock = line, clock
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Words]] = {}
+        self._pending: dict[int, asyncio.Future[Words]] = {}
 
-    def queues(self, fleet: Fleet, policy: str) -> Queues:
-        return Queues(self, fleet, policy)
+    def queues(self, fleet: Fleet, policy: str) -> WorkerQueues:
+        return WorkerQueues(self, fleet, policy)
 
     @property
     def open(self) -> bool:
         return self._line.open
 
-    async def turn(self, call: Call, words: Words, deadline: Deadline) -> TurnElsewhere:
+    async def turn(self, call: QueuedCall, words: Words, deadline: Deadline) -> TurnElsewhere:
         """Raises what a queue does, or OwnerGone."""
         number = next(self._numbers)
-        asked_s = self._clock()
-        told: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
-        self._asked[number] = told
+        requested_s = self._clock()
+        reply: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
+        self._pending[number] = reply
         try:
             self._line.send({"n": number, "ask": words})
             with within(deadline.remaining_s() + _LAST_WORD_S):
-                said = await told
+                answer = await reply
         except TimeoutError:
             self._take_back(number)
             raise DeadlineExceeded(
@@ -101,29 +101,29 @@ class Asking:
             self._take_back(number)
             raise
         finally:
-            self._asked.pop(number, None)
-            del told  # it keeps what it raises, whose traceback has this frame
-        server = said.get("server")
+            self._pending.pop(number, None)
+            del reply  # it keeps what it raises, whose traceback has this frame
+        server = answer.get("server")
         if server is None:
-            raise _verdict(said, call)
+            raise _verdict(answer, call)
         if server not in words["servers"]:  # guard: O5.own-group
             self._end(number, answered=False)
             raise OwnerGone("it named a server that is not one of this call's")
         return TurnElsewhere(
-            server, self._clock() - asked_s, lambda answered: self._end(number, answered)
+            server, self._clock() - requested_s, lambda answered: self._end(number, answered)
         )
 
-    def said(self, words: Words) -> None:
+    def on_message(self, words: Words) -> None:
         """By the owner. To a call that is not waited for any more it says nothing new."""
-        told = self._asked.get(words["n"])
-        if told is not None and not told.done():
-            told.set_result(words)
+        reply = self._pending.get(words["n"])
+        if reply is not None and not reply.done():
+            reply.set_result(words)
 
     def gone(self) -> None:
         """Whoever waits there enters this worker's own queue, with its first arrival."""
-        for told in self._asked.values():
-            if not told.done():
-                told.set_exception(OwnerGone("the owner went away"))
+        for reply in self._pending.values():
+            if not reply.done():
+                reply.set_exception(OwnerGone("the owner went away"))
 
     def _take_back(self, number: int) -> None:
         self._end(number, answered=False)
@@ -135,14 +135,14 @@ class Asking:
             return  # it knows of none of its calls any more
 
 
-class Queues:
+class WorkerQueues:
     """Where calls of one version of the settings wait (`gateway.pipeline.dispatcher`)."""
 
-    def __init__(self, asking: Asking, fleet: Fleet, policy: str) -> None:
+    def __init__(self, asking: TurnRequests, fleet: Fleet, policy: str) -> None:
         self._asking, self._fleet, self._policy = asking, fleet, policy
 
     async def enter(
-        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant | TurnElsewhere:
         """A turn at one of these servers. Raises what a queue does."""
         if self._asking.open:
@@ -154,8 +154,8 @@ class Queues:
                 pass
         return await self._fleet.enter(request, call, group)
 
-    def _words(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Words:
-        abroad = abroad_of(call, self._fleet.own_room_abroad, request.model)
+    def _words(self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]) -> Words:
+        estimate = cloud_estimate(call, self._fleet.own_cloud_room, request.model)
         return {
             "policy": self._policy,
             "model": request.model,
@@ -168,20 +168,20 @@ class Queues:
             "restricted": call.restricted,
             "later_s": call.later_s,
             "avoid": [*call.avoid],
-            "abroad": None if abroad is None else (
-                abroad.price_usd, abroad.latencies_s, abroad.room
+            "abroad": None if estimate is None else (
+                estimate.price_usd, estimate.latencies_s, estimate.room
             ),
         }  # fmt: skip
 
 
-def _verdict(said: Words, call: Call) -> Exception:
+def _verdict(words: Words, call: QueuedCall) -> Exception:
     """What the owner's queue said instead of a turn."""
-    if "failed" in said:
-        return raised(said["failed"])
-    if said.get("no_server"):
+    if "failed" in words:
+        return raised(words["failed"])
+    if words.get("no_server"):
         return NoServer()
-    if "leave" in said and call.leave is FREELY:  # guard: O5.restricted-stays minus 2
-        return Spilled(code(said["leave"], "spill_deadline"))
+    if "leave" in words and call.leave is FREELY:  # guard: O5.restricted-stays minus 2
+        return Spilled(code(words["leave"], "spill_deadline"))
     return OwnerGone("it does not decide on this call")
 
 
@@ -192,7 +192,7 @@ class Granting:
         self,
         worker: str,
         queue: Callable[[], tuple[Fleet, str]],
-        clouds: CloudsElsewhere,
+        clouds: PeerClouds,
         metrics: Metrics,
         clock: Clock,
         send: Send,
@@ -202,76 +202,80 @@ class Granting:
         self._metrics, self._clock, self._send = metrics, clock, send
         self._calls: dict[int, Grant | asyncio.Task[None]] = {}
 
-    def asked(self, words: Words) -> None:
+    def on_request(self, words: Words) -> None:
         number = words["n"]
         if "ask" in words:
             entering = self._enter(number, words["ask"])
             self._calls[number] = asyncio.get_running_loop().create_task(entering)
             return
-        found = self._calls.pop(number, None)
-        if isinstance(found, asyncio.Task):
-            found.cancel()
-        elif found is not None:
-            found.release(words["end"] is True)
+        call = self._calls.pop(number, None)
+        if isinstance(call, asyncio.Task):
+            call.cancel()
+        elif call is not None:
+            call.release(words["end"] is True)
 
     def gone(self) -> None:
         """The worker went away, and its calls with it."""
         calls, self._calls = self._calls, {}
-        for found in calls.values():
-            if isinstance(found, asyncio.Task):
-                found.cancel()
+        for call in calls.values():
+            if isinstance(call, asyncio.Task):
+                call.cancel()
             else:
-                found.release(answered=False)  # guard: O5.dead-worker-turns
+                call.release(answered=False)  # guard: O5.dead-worker-turns
 
-    async def _enter(self, number: int, asked: Words) -> None:
+    async def _enter(self, number: int, words: Words) -> None:
         try:
-            turn = await self._turn(number, asked)
+            turn = await self._turn(number, words)
         except Spilled as spilled:
-            said: Words = {"leave": spilled.why}
+            answer: Words = {"leave": spilled.why}
         except NoServer:
-            said = {"no_server": True}
+            answer = {"no_server": True}
         except GatewayError as exc:
-            said = {"failed": packed(exc)}
+            answer = {"failed": packed(exc)}
         except (OwnerGone, KeyError, TypeError, ValueError):
-            said = {"not_here": True}
+            answer = {"not_here": True}
         except Exception:
             log.exception("a worker's call met a bug in the queue")
-            said = {"not_here": True}
+            answer = {"not_here": True}
         else:
             self._calls[number] = turn
             self._send({"n": number, "server": turn.server})
             return
         self._calls.pop(number, None)
-        self._send({"n": number, **said})
+        self._send({"n": number, **answer})
 
-    async def _turn(self, number: int, asked: Words) -> Grant:
+    async def _turn(self, number: int, words: Words) -> Grant:
         fleet, policy = self._queue()
-        if asked["policy"] != policy:  # guard: O5.settings-match
+        if words["policy"] != policy:  # guard: O5.settings-match
             raise OwnerGone("it has other settings")
-        model, group = asked["model"], tuple(asked["servers"])
-        call = self._call(number, model, asked)
+        model, group = words["model"], tuple(words["servers"])
+        call = self._call(number, model, words)
         fleet.groups.entered(model, call)
-        turn = await fleet.groups.of(model, group).enter(
+        turn = await fleet.groups.queue(model, group).enter(
             call, Deadline(call.deadline_s, self._clock)
         )
         self._metrics.queued_seconds.labels(turn.server, model).observe(turn.queued_s)
         return turn
 
-    def _call(self, number: int, model: str, asked: Words) -> Call:
+    def _call(self, number: int, model: str, words: Words) -> QueuedCall:
         """Raises ValueError for what no worker asks."""
-        work, told = float(asked["work"]), asked["abroad"]
-        abroad = None if told is None else Abroad(told[0], tuple(told[1]), told[2])
-        return Call(
+        work, estimate = float(words["work"]), words["abroad"]
+        cloud = (
+            None
+            if estimate is None
+            else CloudEstimate(estimate[0], tuple(estimate[1]), estimate[2])
+        )
+        return QueuedCall(
             id=f"{self._worker}/{number}",
-            arrived_s=asked["arrived_s"],
-            deadline_s=asked["deadline_s"],
-            penalty=asked["penalty"],
-            price=0.0 if abroad is None else abroad.price_usd,
+            arrived_s=words["arrived_s"],
+            deadline_s=words["deadline_s"],
+            penalty=words["penalty"],
+            price=0.0 if cloud is None else cloud.price_usd,
             work=work,
-            rows=asked["rows"],
-            leave=NEVER if abroad is None else FREELY,
-            restricted=asked["restricted"] is not False,
-            cloud=None if abroad is None else self._clouds.told(self._worker, model, work, abroad),
-            later_s=asked["later_s"],
-            avoid=frozenset(asked["avoid"]),
+            rows=words["rows"],
+            leave=NEVER if cloud is None else FREELY,
+            restricted=words["restricted"] is not False,
+            cloud=None if cloud is None else self._clouds.record(self._worker, model, work, cloud),
+            later_s=words["later_s"],
+            avoid=frozenset(words["avoid"]),
         )

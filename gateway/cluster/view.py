@@ -29,7 +29,7 @@ from gateway.core.deadline import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PeerAnnouncement:
     """What a gateway says of itself."""
 
     claims: frozenset[str] = frozenset()  # names of owners whose servers it decides on
@@ -41,14 +41,14 @@ class _Peer:
     looked_at: bool = False
     alive: bool = False
     since_s: float = -math.inf  # when it came to life, as far as we know
-    told: Told = field(default_factory=Told)
+    announcement: PeerAnnouncement = field(default_factory=PeerAnnouncement)
 
     @property
     def stands(self) -> bool:
-        return self.alive and not self.told.leaving
+        return self.alive and not self.announcement.leaving
 
 
-class View:
+class ClusterView:
     def __init__(
         self,
         own: str,
@@ -75,25 +75,25 @@ class View:
 
     # What happens
 
-    def heard(self, peer: str, told: Told) -> None:
-        seen = self._peers[peer]
-        seen.looked_at = True
-        if not seen.alive:
-            seen.alive, seen.since_s = True, self._clock()
-        seen.told = told
+    def heard(self, peer: str, announcement: PeerAnnouncement) -> None:
+        entry = self._peers[peer]
+        entry.looked_at = True
+        if not entry.alive:
+            entry.alive, entry.since_s = True, self._clock()
+        entry.announcement = announcement
         self.settle()
 
     def lost(self, peer: str) -> None:
-        seen = self._peers[peer]
-        seen.looked_at, seen.alive, seen.told = True, False, Told()
+        entry = self._peers[peer]
+        entry.looked_at, entry.alive, entry.announcement = True, False, PeerAnnouncement()
         self.settle()
 
     def was_away(self) -> None:
         """This gateway did not run for so long that others have taken it for dead. Those that were
         dead before may be so still: to wait for them would cost calls."""
-        living = [seen for seen in self._peers.values() if seen.alive]
-        for seen in living:
-            seen.looked_at = False
+        living = [peer for peer in self._peers.values() if peer.alive]
+        for peer in living:
+            peer.looked_at = False
         if living:
             self._claims, self._chosen = frozenset(), {}
         self._on_change()
@@ -115,14 +115,14 @@ class View:
     # What is seen
 
     @property
-    def told(self) -> Told:
-        return Told(frozenset() if self._leaving else self._claims, self._leaving)
+    def announcement(self) -> PeerAnnouncement:
+        return PeerAnnouncement(frozenset() if self._leaving else self._claims, self._leaving)
 
     @property
     def living(self) -> Collection[str]:
-        return [name for name, seen in self._peers.items() if seen.alive]
+        return [name for name, peer in self._peers.items() if peer.alive]
 
-    def owner_of(self, domain: str) -> str | None:
+    def owner(self, domain: str) -> str | None:
         """Who acts as the owner of its servers now, this gateway included; None: nobody does."""
         return self._chosen.get(domain)
 
@@ -133,8 +133,8 @@ class View:
     @property
     def complete(self) -> bool:
         """Every peer has been looked at, and everything has an owner."""
-        looked_at = all(seen.looked_at for seen in self._peers.values())
-        return looked_at and all(self.owner_of(d) is not None for d in self._owners)
+        looked_at = all(peer.looked_at for peer in self._peers.values())
+        return looked_at and all(self.owner(d) is not None for d in self._owners)
 
     def _should_have(self, domain: str) -> bool:
         nearer = [p for name, p in self._nearer(domain) if p.stands]
@@ -142,13 +142,13 @@ class View:
             self._unclaimed_since_s.pop(domain, None)
             back_s, taken_s = self._clock() - self._dwell_s, self._taken_s[domain]
             return not any(
-                p.since_s <= back_s and (p.since_s >= taken_s or domain in p.told.claims)
+                p.since_s <= back_s and (p.since_s >= taken_s or domain in p.announcement.claims)
                 for p in nearer
             )
-        if any(p.stands and domain in p.told.claims for p in self._peers.values()):
+        if any(p.stands and domain in p.announcement.claims for p in self._peers.values()):
             self._unclaimed_since_s.pop(domain, None)
             return False
-        if not all(seen.looked_at for seen in self._peers.values()):
+        if not all(peer.looked_at for peer in self._peers.values()):
             return False
         since_s = self._unclaimed_since_s.setdefault(domain, self._clock())
         return not nearer or self._clock() - since_s >= self._unclaimed_s
@@ -169,7 +169,7 @@ class View:
             for name in self._line(domain)
             if name != self.own
             and self._peers[name].stands
-            and domain in self._peers[name].told.claims
+            and domain in self._peers[name].announcement.claims
         ]
         before = self._chosen.get(domain)
         if before in claim:

@@ -29,7 +29,7 @@ _FIXED = (
 )
 """What sockets, files and processes were opened with: they are the process's, not a policy's."""
 
-_OF_SERVERS = (
+_SERVER_KEYS = (
     "limits", "queue", "routing", "health", "endpoints", "tls", "models", "undeclared_models",
     "costs",
 )  # fmt: skip
@@ -47,13 +47,15 @@ def changed(before: Settings, after: Settings) -> list[str]:
 def needs_restart(before: Settings, after: Settings) -> list[str]:
     """Those of them that count from the next start only."""
     keys = changed(before, after)
-    fixed = _FIXED if before.cluster is None else (*_FIXED, *_OF_SERVERS)
-    found = [key for key in keys if _below(key, fixed)]
-    found += [key for key in keys if _of_embedded(key, before, after)]
-    found += _budgets_of_others(before, after)
+    fixed = _FIXED if before.cluster is None else (*_FIXED, *_SERVER_KEYS)
+    fixed_keys = [key for key in keys if _below(key, fixed)]
+    fixed_keys += [key for key in keys if _embedded_differs(key, before, after)]
+    fixed_keys += _other_budgets(before, after)
     if after.anybody and not before.anybody:  # guard: O2.keys-gone
-        found.append("keys")  # whoever reaches the ports could call: nobody means that by a reload
-    return list(dict.fromkeys(found))
+        fixed_keys.append(
+            "keys"
+        )  # whoever reaches the ports could call: nobody means that by a reload
+    return list(dict.fromkeys(fixed_keys))
 
 
 def _differing(before: Any, after: Any, where: tuple[str, ...]) -> Iterator[str]:
@@ -80,7 +82,7 @@ def _below(key: str, some: tuple[str, ...]) -> bool:
     return any(key == one or key.startswith(f"{one}.") for one in some)
 
 
-def _of_embedded(key: str, before: Settings, after: Settings) -> bool:
+def _embedded_differs(key: str, before: Settings, after: Settings) -> bool:
     section, _, rest = key.partition(".")
     if section != "endpoints":
         return False
@@ -91,7 +93,7 @@ def _of_embedded(key: str, before: Settings, after: Settings) -> bool:
     return False
 
 
-def _budgets_of_others(before: Settings, after: Settings) -> Iterator[str]:
+def _other_budgets(before: Settings, after: Settings) -> Iterator[str]:
     """Amounts may change. Who has a budget at all may not: a call under way would be paid for out
     of one that it was never put aside in."""
     if _has_budget(before.routing) != _has_budget(after.routing):

@@ -27,7 +27,7 @@ _CLOUD_MACHINES = re.compile(
 _PRIVATE_SUFFIXES = frozenset({"home.arpa"})  # RFC 8375; in the public suffix list all the same
 
 
-def host_of_url(url: str) -> str:
+def url_host(url: str) -> str:
     """Raises ValueError for a URL whose host is not beyond doubt."""
     if "@" in url:
         raise ValueError("must not carry a user name; credentials go into api_key or headers")
@@ -42,7 +42,7 @@ def host_of_url(url: str) -> str:
     return parts.hostname or ""
 
 
-def host_of_target(target: str) -> str:
+def target_host(target: str) -> str:
     """The host of gRPC's host:port. Raises ValueError for gRPC's other forms (`dns:///...`,
     `ipv4:...`), whose first word would be taken for the host."""
     if not _TARGET.fullmatch(target):
@@ -69,8 +69,8 @@ def _public(host: str) -> bool:
     """Whether a name stands under a suffix of the public DNS, as of the list in tldextract."""
     if "." not in host:
         return False
-    found = _public_suffixes()(host)
-    return bool(found.domain and found.suffix) and found.suffix not in _PRIVATE_SUFFIXES
+    parts = _public_suffixes()(host)
+    return bool(parts.domain and parts.suffix) and parts.suffix not in _PRIVATE_SUFFIXES
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.config import Settings
 from gateway.core.errors import UnknownModel
-from gateway.core.types import Endpoint, ServedModel, Zone, endpoint_of
+from gateway.core.types import Endpoint, ServedModel, Zone, endpoint_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Catalog:
     _names: dict[str, dict[str, TensorNames]] = field(default_factory=dict)  # model -> endpoint
 
     @classmethod
-    def of(cls, settings: Settings) -> Catalog:
+    def from_settings(cls, settings: Settings) -> Catalog:
         models = {
             name: CatalogModel(
                 name=name,
@@ -76,12 +76,12 @@ class Catalog:
         return cls(models, endpoints, prices)
 
     def find(self, name: str) -> CatalogModel:
-        found = self.models.get(name)
-        if found is None:
+        model = self.models.get(name)
+        if model is None:
             raise UnknownModel(
                 "Request for unknown model: the name is not in the catalog of this gateway"
             )
-        return found
+        return model
 
     def refuse_other_versions(self, model: CatalogModel, version: str) -> None:
         """Raises UnknownModel for a version that no endpoint of the model may serve."""
@@ -112,13 +112,13 @@ class Catalog:
         nobody has said it."""
         if model.inputs:
             return TensorNames(model.inputs)
-        told = self._names.get(model.name)
-        if not told:
+        named = self._names.get(model.name)
+        if not named:
             return None
-        if len(told) == 1:
-            return next(iter(told.values()))
-        onprem = [n for e, n in told.items() if self.endpoints[e].zone is Zone.ONPREM]
-        some = onprem or [*told.values()]
+        if len(named) == 1:
+            return next(iter(named.values()))
+        onprem = [n for e, n in named.items() if self.endpoints[e].zone is Zone.ONPREM]
+        some = onprem or [*named.values()]
         inputs: frozenset[str] = frozenset().union(*[names.inputs for names in some])
         outputs: frozenset[str] | None = frozenset()
         for names in some:
@@ -152,13 +152,13 @@ class Catalog:
 
 def _gpu_usd_per_hour(place: str, settings: Settings) -> float:
     """Of the whole server, while it has calls."""
-    costs, stated = settings.costs, settings.endpoints[endpoint_of(place)]
+    costs, stated = settings.costs, settings.endpoints[endpoint_name(place)]
     each = costs.gpu_hour_usd if stated.gpu_usd_per_hour is None else stated.gpu_usd_per_hour
     return each * stated.gpus / costs.gpu_utilisation
 
 
 def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
-    endpoint = settings.endpoints[endpoint_of(place)]
+    endpoint = settings.endpoints[endpoint_name(place)]
     away = endpoint.zone is Zone.CLOUD
     unknown = settings.costs.unknown_usd_per_1k_tokens
     # guard: B2.unknown-price 0.0 if s.priced or not away else unknown -> 0.0 * unknown

@@ -125,7 +125,7 @@ class Settings(Section):
         return not known and self.key_store is None
 
     def _check_keys(self) -> None:
-        seen: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for name, key in self.keys.items():
             secret = key.key.get_secret_value()
             if self.key_store is not None and secret.startswith(ISSUED_PREFIX):
@@ -134,9 +134,11 @@ class Settings(Section):
                     f"begins with {ISSUED_PREFIX} as issued keys do, so it would be looked for "
                     "in the key_store; take another one",
                 )
-            if secret in seen:
-                raise Contradiction(("keys", name, "key"), f"is the key of keys.{seen[secret]} too")
-            seen[secret] = name
+            if secret in owners:
+                raise Contradiction(
+                    ("keys", name, "key"), f"is the key of keys.{owners[secret]} too"
+                )
+            owners[secret] = name
             for i, model in enumerate(key.models or ()):
                 if self.undeclared_models == "refuse" and model not in self.models:
                     raise Contradiction(
@@ -144,14 +146,14 @@ class Settings(Section):
                     )
 
     def _check_issuers(self) -> None:
-        seen: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for name, issuer in self.issuers.items():
-            if issuer.issuer in seen:
+            if issuer.issuer in owners:
                 raise Contradiction(
                     ("issuers", name, "issuer"),
-                    f"is that of issuers.{seen[issuer.issuer]} too; give them as one",
+                    f"is that of issuers.{owners[issuer.issuer]} too; give them as one",
                 )
-            seen[issuer.issuer] = name
+            owners[issuer.issuer] = name
 
     def _check_certificates(self) -> None:
         tls = self.listen.tls
@@ -161,13 +163,13 @@ class Settings(Section):
                 "nobody is asked for one; give listen.tls.client_ca_file, whose "
                 "certificates these are",
             )
-        seen: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for name, its in self.certificates.items():
-            if its.san in seen:
+            if its.san in owners:
                 raise Contradiction(
-                    ("certificates", name, "san"), f"is that of certificates.{seen[its.san]} too"
+                    ("certificates", name, "san"), f"is that of certificates.{owners[its.san]} too"
                 )
-            seen[its.san] = name
+            owners[its.san] = name
 
     def _check_operators(self) -> None:
         callers = {key.key.get_secret_value(): name for name, key in self.keys.items()}
@@ -184,13 +186,13 @@ class Settings(Section):
                     f"is the key of keys.{caller} too: whoever calls would see every tenant",
                 )
 
-    def _check_issued(self, name: str, key: str, seen: dict[str, str]) -> None:
+    def _check_issued(self, name: str, key: str, owners: dict[str, str]) -> None:
         where = ("console", "operators", name, "issued_key")
         if self.key_store is None:
             raise Contradiction(where, "there are no issued keys here; add a key_store")
-        if key in seen:
-            raise Contradiction(where, f"is that of console.operators.{seen[key]} too")
-        seen[key] = name
+        if key in owners:
+            raise Contradiction(where, f"is that of console.operators.{owners[key]} too")
+        owners[key] = name
 
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""

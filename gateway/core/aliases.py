@@ -35,11 +35,11 @@ class Aliases:
         """`key`: random, and kept from whoever reads the records."""
         self._key = key[:_KEY_BYTES]
 
-    def of_trace(self, trace: str) -> str:
+    def trace_alias(self, trace: str) -> str:
         """32 hexadecimal digits for as many."""
         return self._digest(_TRACE, trace.lower())
 
-    def of_call(self, request_id: str) -> str:
+    def call_alias(self, request_id: str) -> str:
         """A UUID for one, of version 8 (RFC 9562, section 5.8): what is in it is the maker's."""
         return str(_as_uuid(int(self._digest(_CALL, request_id.lower()), 16)))
 

@@ -138,7 +138,7 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)  # or two processes would draw the same
 
 
-class Lots(Random):
+class UnseededRandom(Random):
     """Numbers that nobody can foretell, each drawn from `random_bytes`. It cannot be seeded."""
 
     def random(self) -> float:

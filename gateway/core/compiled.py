@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.util
 from importlib.machinery import EXTENSION_SUFFIXES
 
-_ONE_OF_THEM = "gateway.core.types"  # all are, or none
+_COMPILED_MODULE = "gateway.core.types"  # all are, or none
 
 
 def is_compiled() -> bool:
-    found = importlib.util.find_spec(_ONE_OF_THEM)
-    return found is not None and (found.origin or "").endswith(tuple(EXTENSION_SUFFIXES))
+    spec = importlib.util.find_spec(_COMPILED_MODULE)
+    return spec is not None and (spec.origin or "").endswith(tuple(EXTENSION_SUFFIXES))
 
 
-def told() -> str:
+def version_suffix() -> str:
     """Behind the version."""
     return " (compiled)" if is_compiled() else ""

@@ -18,7 +18,7 @@ def released(error: BaseException) -> None:
             released(each)
 
 
-class Kept:
+class DeferredError:
     """To be made by the frame that has caught the exception, or has made it. That frame is taken
     out of its traceback: they would hold each other, and all of the call, until somebody looks for
     garbage, if another exception ended the wait."""

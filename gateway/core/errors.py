@@ -56,7 +56,7 @@ class GatewayError(Exception):
     http_status = 500
     grpc_status = "INTERNAL"  # a name of grpc.StatusCode
     reason = "internal"
-    told: Mapping[str, str] = {}  # more headers of the answer
+    extra_headers: Mapping[str, str] = {}  # more headers of the answer
     may_retry = False  # the caller's own second try may fare better soon
     vetoes: tuple[tuple[str, str], ...] = ()  # of a decision that found no place: (endpoint, why)
 
@@ -91,7 +91,7 @@ class Forbidden(RequestRejected):
     http_status, grpc_status, reason = 403, "PERMISSION_DENIED", "forbidden"
 
 
-class RouteNotFound(RequestRejected):
+class UnknownRoute(RequestRejected):
     http_status, grpc_status, reason = 404, "UNIMPLEMENTED", "unknown_route"
 
 

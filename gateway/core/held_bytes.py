@@ -24,34 +24,34 @@ class HeldBytes:
     that holds half it has a quarter, and whoever comes finds room.
     """
 
-    __slots__ = ("_of", "bytes", "most_bytes", "refused")
+    __slots__ = ("_by_caller", "bytes", "most_bytes", "refused")
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.bytes = 0
         self.refused = 0
-        self._of: dict[str, int] = {}  # by caller
+        self._by_caller: dict[str, int] = {}  # by caller
 
-    def of(self, caller: str) -> int:
+    def held_by(self, caller: str) -> int:
         """The bytes that a caller holds."""
-        return self._of.get(caller, 0)
+        return self._by_caller.get(caller, 0)
 
     def take(self, caller: str, count: int) -> bool:
         """Whether there was room for so many more."""
-        its, held = self._of.get(caller, 0) + count, self.bytes + count
+        its, held = self._by_caller.get(caller, 0) + count, self.bytes + count
         if its > self.most_bytes - held:  # guard: A9.caller-share -> if held > self.most_bytes:
             self.refused += 1
             return False
-        self._of[caller], self.bytes = its, held
+        self._by_caller[caller], self.bytes = its, held
         return True
 
     def give_back(self, caller: str, count: int) -> None:
         self.bytes -= count
-        left = self._of.get(caller, 0) - count
+        left = self._by_caller.get(caller, 0) - count
         if left > 0:
-            self._of[caller] = left
+            self._by_caller[caller] = left
         else:
-            self._of.pop(caller, None)
+            self._by_caller.pop(caller, None)
 
 
 class BodyShare:

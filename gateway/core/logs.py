@@ -21,7 +21,7 @@ _MOST_CAUSES = 8
 _LONGEST = 1000  # characters of names, a code or a reason
 
 
-def of(call: str, trace: str) -> dict[str, str]:
+def call_fields(call: str, trace: str) -> dict[str, str]:
     """The `extra` of a line about one call: what its record is found by."""
     return {"call": call, "trace": trace}
 

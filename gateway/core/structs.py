@@ -19,6 +19,6 @@ def value(made: type[T]) -> type[T]:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def value_seen_weakly(made: type[T]) -> type[T]:
+def weakly_referenced_value(made: type[T]) -> type[T]:
     """The same, of which something may be known for as long as it lives."""
     return dataclass(slots=True, unsafe_hash=True, weakref_slot=True)(made)

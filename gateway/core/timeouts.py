@@ -69,9 +69,9 @@ class Patience:
         if self._timer is not None:
             self._timer.cancel()
         self._fires_s = self._at_s
-        self._timer = self._home.loop.call_at(self._at_s, self._look)
+        self._timer = self._home.loop.call_at(self._at_s, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer, self._fires_s = None, math.inf
         task = self._task
         if task is None or self._expired:
@@ -83,7 +83,7 @@ class Patience:
         task.cancel()
 
 
-class Running:
+class RunningTask:
     """Which task runs, for an object that lives in one loop at a time. `asyncio.current_task` asks
     the system each time whether this process is a fork of the one that the loop began in."""
 
@@ -126,12 +126,12 @@ def within(seconds: float) -> Patience:
     task = current_task(loop)
     if task is None:
         raise RuntimeError("only a task can be patient")
-    found = home.resting.pop() if home.resting else Patience(home)
-    found._task, found._cancelling = task, task.cancelling()
-    found._at_s = at_s = home.now_s() + seconds if seconds > 0.0 else home.now_s()
-    if found._fires_s > at_s:
-        found._set_timer()
-    return found
+    patience = home.resting.pop() if home.resting else Patience(home)
+    patience._task, patience._cancelling = task, task.cancelling()
+    patience._at_s = at_s = home.now_s() + seconds if seconds > 0.0 else home.now_s()
+    if patience._fires_s > at_s:
+        patience._set_timer()
+    return patience
 
 
 def until(at_s: float) -> Patience:

@@ -11,7 +11,7 @@ _LIMITS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 def stated(document: JsonDocument) -> int:
     """By the first limit that is one; 0 where the call states none."""
-    for said in map(document.get, _LIMITS):
-        if said and isinstance(said, int) and said > 0:
-            return said
+    for limit in map(document.get, _LIMITS):
+        if limit and isinstance(limit, int) and limit > 0:
+            return limit
     return 0

@@ -36,12 +36,12 @@ class Span:
     parent: str  # empty: it has none
     start_s: float  # monotonic
     end_s: float | None = None
-    told: dict[Attribute, Value] = field(default_factory=dict)
+    attributes: dict[Attribute, Value] = field(default_factory=dict)
 
-    def tell(self, attribute: Attribute, value: Value) -> None:
+    def set_attribute(self, attribute: Attribute, value: Value) -> None:
         plain = not isinstance(value, str) or _PLAIN.fullmatch(value)
-        # guard: T3.text-attribute -> self.told[attribute] = value
-        self.told[attribute] = value if plain else "other"
+        # guard: T3.text-attribute -> self.attributes[attribute] = value
+        self.attributes[attribute] = value if plain else "other"
 
 
 class Untraced:
@@ -60,14 +60,14 @@ class Untraced:
     def since(self, name: Stage, start_s: float) -> None:
         """A stage that ends now."""
 
-    def end(self, span: Span | None, told: Mapping[Attribute, Value]) -> None:
+    def end(self, span: Span | None, attributes: Mapping[Attribute, Value]) -> None:
         """Of what `begin` gave."""
 
     def onwards(self, span: Span | None, traceparent: str) -> str:
         """The traceparent to send on from within a stage, in place of the call's own."""
         return traceparent
 
-    def finish(self, told: Mapping[Attribute, Value]) -> None:
+    def finish(self, attributes: Mapping[Attribute, Value]) -> None:
         """The call has ended."""
 
 
@@ -108,19 +108,19 @@ class Trace(Untraced):
         span = self.begin(name)
         span.start_s, span.end_s = start_s, self._clock()
 
-    def end(self, span: Span | None, told: Mapping[Attribute, Value]) -> None:
+    def end(self, span: Span | None, attributes: Mapping[Attribute, Value]) -> None:
         if span is not None and not self._finished:
             span.end_s = self._clock()
-            for attribute, value in told.items():
-                span.tell(attribute, value)
+            for attribute, value in attributes.items():
+                span.set_attribute(attribute, value)
 
     def onwards(self, span: Span | None, traceparent: str) -> str:
         return traceparent if span is None else f"00-{self.id}-{span.id}-01"
 
-    def finish(self, told: Mapping[Attribute, Value]) -> None:
+    def finish(self, attributes: Mapping[Attribute, Value]) -> None:
         if self._finished:
             return
-        self.end(self.root, told)
+        self.end(self.root, attributes)
         self._finished = True
         for span in self.spans:
             if span.end_s is None:  # the loser of two tries, which has yet to close
@@ -130,9 +130,9 @@ class Trace(Untraced):
     def enter(self, span: Span) -> None:
         self._within.append(span)
 
-    def leave(self, span: Span, told: Mapping[Attribute, Value]) -> None:
+    def leave(self, span: Span, attributes: Mapping[Attribute, Value]) -> None:
         self._within.remove(span)  # not always the last: two tries run side by side
-        self.end(span, told)
+        self.end(span, attributes)
 
 
 class _Within:

@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
-from gateway.core.structs import value, value_seen_weakly
+from gateway.core.structs import value, weakly_referenced_value
 from gateway.core.trace_context import UNTRACED, Untraced
 
 
-class Word(enum.Enum):
+class WordEnum(enum.Enum):
     """Of a closed set. A member is hashed as any object is, and `word` is its value as it stands:
     `Enum` has functions in Python for both."""
 
@@ -24,7 +24,7 @@ class Word(enum.Enum):
         self.word = word
 
 
-class Sensitivity(Word):
+class Sensitivity(WordEnum):
     CLEAR = "clear"
     RESTRICTED = "restricted"  # also: not scanned, not scannable, scan failed or late
 
@@ -32,7 +32,7 @@ class Sensitivity(Word):
 CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
 
 
-class Zone(Word):
+class Zone(WordEnum):
     ONPREM = "onprem"
     CLOUD = "cloud"
 
@@ -43,7 +43,7 @@ EVERYWHERE = frozenset(Zone)
 ONPREM_ONLY = frozenset({Zone.ONPREM})
 
 
-class Outcome(Word):
+class Outcome(WordEnum):
     """How a call ended: the only values that the `outcome` metric label can take."""
 
     SERVED = "served"
@@ -54,7 +54,7 @@ class Outcome(Word):
     CANCELLED = "cancelled"  # the caller left
 
 
-class WireProtocol(Word):
+class WireProtocol(WordEnum):
     """The protocol in which the caller spoke."""
 
     KSERVE_REST = "kserve-rest"
@@ -62,7 +62,7 @@ class WireProtocol(Word):
     OPENAI = "openai"
 
 
-class Operation(Word):
+class Operation(WordEnum):
     INFER = "infer"
     CHAT = "chat.completions"
     COMPLETIONS = "completions"
@@ -70,7 +70,7 @@ class Operation(Word):
     RESPONSES = "responses"
 
 
-class Spill(Word):
+class Spill(WordEnum):
     """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
 
     ALLOW = "allow"
@@ -120,15 +120,15 @@ class TensorCall:
     @property
     def sequence(self) -> int | str | None:
         """The correlation id of a stateful sequence, or None."""
-        found = self.parameters.get("sequence_id")
-        return found if isinstance(found, int | str) and found not in (0, "") else None
+        sequence = self.parameters.get("sequence_id")
+        return sequence if isinstance(sequence, int | str) and sequence not in (0, "") else None
 
 
 AT_ONCE_BYTES = 64 * 1024
 """Reading or writing more JSON than this leaves the event loop."""
 
 
-@value_seen_weakly
+@weakly_referenced_value
 class DocumentCall:
     """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
 
@@ -168,7 +168,7 @@ NOT_TIGHTENED = Tightening()
 class Quota:
     """What one key, or all keys of one tenant together, may use; None: no limit."""
 
-    of: str  # whose, e.g. 'key billing'; no two of a gateway are the same
+    holder: str  # whose, e.g. 'key billing'; no two of a gateway are the same
     kind: str  # 'key' or 'tenant'
     tenant: str
     requests_per_minute: float | None = None
@@ -292,13 +292,13 @@ def place_name(endpoint: str, model: str) -> str:
     return f"{endpoint}{_FURTHER}{model}"
 
 
-def endpoint_of(place: str) -> str:
+def endpoint_name(place: str) -> str:
     """The endpoint of the settings that a place is at."""
     return place.partition(_FURTHER)[0]
 
 
 @value
-class EndpointState:
+class EndpointSnapshot:
     """What routing may know of an endpoint for one model, as one immutable snapshot."""
 
     endpoint: Endpoint
@@ -444,7 +444,7 @@ class Passage(Protocol):
     """What events pass by on their way to a `Sink`. It counts them."""
 
     @property
-    def came_s(self) -> float:
+    def received_s(self) -> float:
         """When the last did."""
         ...
 
@@ -462,10 +462,10 @@ class Flowing(Protocol):
         ...
 
 
-def flow_of(stream: object) -> Flow | None:
+def stream_flow(stream: object) -> Flow | None:
     """None where frames have to be asked for one by one."""
-    found: Flow | None = getattr(stream, "flow", None)
-    return found
+    flow: Flow | None = getattr(stream, "flow", None)
+    return flow
 
 
 class OneFrame:

@@ -79,7 +79,7 @@ def parse(text: str, name: str) -> ConfigFile:
         raise ConfigError(f"{name}:1: the file is empty; it needs at least endpoints and models")
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{name}:1: the file must be a mapping of settings")
-    reader = _Reader(name)
+    reader = _YamlReader(name)
     document = reader.value(root)
     if reader.problems:
         raise ConfigError("\n".join(reader.problems))
@@ -88,7 +88,7 @@ def parse(text: str, name: str) -> ConfigFile:
 
 def _compose(text: str, name: str) -> yaml.Node | None:
     try:
-        found: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as exc:
         line = exc.problem_mark.line + 1 if exc.problem_mark else 1
         raise ConfigError(f"{name}:{line}: not valid YAML: {exc.problem}") from exc
@@ -97,10 +97,10 @@ def _compose(text: str, name: str) -> yaml.Node | None:
         raise ConfigError(f"{name}:{line}: not valid YAML: {exc.reason}") from exc
     except RecursionError:
         raise ConfigError(f"{name}:1: not valid YAML: nests too deeply") from None
-    return found
+    return node
 
 
-class _Reader:
+class _YamlReader:
     """Nodes in, values out; what is wrong is collected with its line."""
 
     def __init__(self, name: str) -> None:
@@ -108,7 +108,7 @@ class _Reader:
         self._name = name
         self._constructor = yaml.constructor.SafeConstructor()
         self._inside: set[int] = set()
-        self._seen: set[int] = set()
+        self._visited: set[int] = set()
         self._values = 0
 
     def value(self, node: yaml.Node, key: str = "", secret: bool = False) -> Any:
@@ -133,20 +133,20 @@ class _Reader:
         if not self._merged(node):
             self._wrong(node, key, "<< must name a mapping, and not one that holds itself")
             return {}
-        found = {}
+        mapping = {}
         for name, value in node.value:
             if isinstance(name, yaml.ScalarNode):
                 secret = key == "headers" and bool(_SECRET_HEADER.search(name.value))
-                found[name.value] = self.value(value, name.value, secret)
+                mapping[name.value] = self.value(value, name.value, secret)
             else:
                 self._wrong(name, key, "its keys must be names, not lists or mappings")
-        return found
+        return mapping
 
     def _merged(self, node: yaml.MappingNode) -> bool:
         """Bring in what `<<` names, at the first sight of a mapping. False when it cannot be."""
-        if id(node) in self._seen:
+        if id(node) in self._visited:
             return True
-        self._seen.add(id(node))
+        self._visited.add(id(node))
         self._refuse_duplicates(node)
         try:
             self._constructor.flatten_mapping(node)
@@ -189,12 +189,12 @@ class _Reader:
             self._wrong(node, key, "write a reference as ${NAME} or ${file:PATH}")
             return ""
         known = len(self.problems)
-        found = _REFERENCE.sub(lambda match: self._referenced(match[1], node, key), text)
+        text_value = _REFERENCE.sub(lambda match: self._referenced(match[1], node, key), text)
         if not secret:
-            return found
-        if not found.strip() and len(self.problems) == known:
+            return text_value
+        if not text_value.strip() and len(self.problems) == known:
             self._wrong(node, key, f"the secret behind {text} is empty")
-        return found.strip()
+        return text_value.strip()
 
     def _referenced(self, what: str, node: yaml.Node, key: str) -> str:
         if what.startswith("file:"):

@@ -24,7 +24,7 @@ import tritonclient.http.aio as triton_http_aio
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from gateway.demo.observed import UNREACHED, Observed
-from gateway.demo.plan import Call, Way
+from gateway.demo.plan import ClientMethod, PlannedCall
 
 THREADS = 24  # at most so many calls of the blocking clients at once
 PATIENCE_S = 30.0  # for calls without a budget
@@ -42,15 +42,15 @@ class Clients:
         self._grpc = f"127.0.0.1:{grpc_port}"
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="caller")
         self._own = threading.local()  # the blocking clients are not thread-safe
-        self._sends: dict[Way, Callable[[Call], Awaitable[Answer]]] = {
-            Way.CHAT: self._chat,
-            Way.CHAT_STREAM: self._chat_stream,
-            Way.COMPLETION: self._completion,
-            Way.RESPONSE: self._response,
-            Way.EMBEDDING: self._embedding,
-            Way.HTTP_AIO: self._http_aio,
-            Way.GRPC_AIO: self._grpc_aio,
-            Way.GRPC_STREAM: self._grpc_stream,
+        self._sends: dict[ClientMethod, Callable[[PlannedCall], Awaitable[Answer]]] = {
+            ClientMethod.CHAT: self._chat,
+            ClientMethod.CHAT_STREAM: self._chat_stream,
+            ClientMethod.COMPLETION: self._completion,
+            ClientMethod.RESPONSE: self._response,
+            ClientMethod.EMBEDDING: self._embedding,
+            ClientMethod.HTTP_AIO: self._http_aio,
+            ClientMethod.GRPC_AIO: self._grpc_aio,
+            ClientMethod.GRPC_STREAM: self._grpc_stream,
         }
 
     async def __aenter__(self) -> Clients:
@@ -67,16 +67,18 @@ class Clients:
             with contextlib.suppress(Exception):
                 await closing.close()
 
-    async def send(self, call: Call) -> Observed:
+    async def send(self, call: PlannedCall) -> Observed:
         """Never raises but for cancellation: how a call failed is what was observed."""
-        if call.way in (Way.HTTP, Way.GRPC):
-            blocking = self._blocking_http if call.way is Way.HTTP else self._blocking_grpc
+        if call.method in (ClientMethod.HTTP, ClientMethod.GRPC):
+            blocking = (
+                self._blocking_http if call.method is ClientMethod.HTTP else self._blocking_grpc
+            )
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, _timed, blocking, call)
         started_s = time.monotonic()
         try:
             async with asyncio.timeout(patience_s(call)):
-                headers, first_s = await self._sends[call.way](call)
+                headers, first_s = await self._sends[call.method](call)
         except Exception as exc:  # noqa: BLE001 - each client has its own tree of errors
             return _failed(call, started_s, exc)
         took_s = time.monotonic() - started_s
@@ -84,7 +86,7 @@ class Clients:
 
     # openai
 
-    async def _chat(self, call: Call) -> Answer:
+    async def _chat(self, call: PlannedCall) -> Answer:
         raw = await self._openai.chat.completions.with_raw_response.create(
             model=call.model,
             messages=[{"role": "user", "content": call.text}],
@@ -94,7 +96,7 @@ class Clients:
         _expect(raw.parse().choices[0].message.content)
         return _placement(raw.headers), None
 
-    async def _chat_stream(self, call: Call) -> Answer:
+    async def _chat_stream(self, call: PlannedCall) -> Answer:
         started_s, first_s = time.monotonic(), None
         raw = await self._openai.chat.completions.with_raw_response.create(
             model=call.model,
@@ -111,7 +113,7 @@ class Clients:
         _expect(words)
         return _placement(raw.headers), first_s
 
-    async def _completion(self, call: Call) -> Answer:
+    async def _completion(self, call: PlannedCall) -> Answer:
         raw = await self._openai.completions.with_raw_response.create(
             model=call.model,
             prompt=call.text,
@@ -121,7 +123,7 @@ class Clients:
         _expect(raw.parse().choices[0].text)
         return _placement(raw.headers), None
 
-    async def _response(self, call: Call) -> Answer:
+    async def _response(self, call: PlannedCall) -> Answer:
         raw = await self._openai.responses.with_raw_response.create(
             model=call.model,
             input=call.text,
@@ -131,7 +133,7 @@ class Clients:
         _expect(raw.parse().output_text)
         return _placement(raw.headers), None
 
-    async def _embedding(self, call: Call) -> Answer:
+    async def _embedding(self, call: PlannedCall) -> Answer:
         raw = await self._openai.embeddings.with_raw_response.create(
             model=call.model, input=call.text, extra_headers=call.headers
         )
@@ -140,7 +142,7 @@ class Clients:
 
     # tritonclient
 
-    async def _http_aio(self, call: Call) -> Answer:
+    async def _http_aio(self, call: PlannedCall) -> Answer:
         inputs = tensors(call, triton_http_aio.InferInput)
         result = await self._triton_http.infer(
             call.model, inputs, request_id=call.note, headers=call.headers
@@ -148,7 +150,7 @@ class Clients:
         _expect(result.get_response()["outputs"])
         return {}, None
 
-    async def _grpc_aio(self, call: Call) -> Answer:
+    async def _grpc_aio(self, call: PlannedCall) -> Answer:
         inputs = tensors(call, triton_grpc_aio.InferInput)
         result = await self._triton_grpc.infer(
             call.model, inputs, request_id=call.note, headers=call.headers
@@ -156,7 +158,7 @@ class Clients:
         _expect(result.get_response().outputs)
         return {}, None
 
-    async def _grpc_stream(self, call: Call) -> Answer:
+    async def _grpc_stream(self, call: PlannedCall) -> Answer:
         started_s, first_s = time.monotonic(), None
 
         async def one() -> AsyncIterator[dict[str, Any]]:
@@ -176,14 +178,14 @@ class Clients:
         _expect(words)
         return {}, first_s
 
-    def _blocking_http(self, call: Call) -> None:
+    def _blocking_http(self, call: PlannedCall) -> None:
         if (client := getattr(self._own, "http", None)) is None:
             client = self._own.http = triton_http.InferenceServerClient(self._http)
         inputs = tensors(call, triton_http.InferInput)
         result = client.infer(call.model, inputs, request_id=call.note, headers=call.headers)
         _expect(result.get_response()["outputs"])
 
-    def _blocking_grpc(self, call: Call) -> None:
+    def _blocking_grpc(self, call: PlannedCall) -> None:
         if (client := getattr(self._own, "grpc", None)) is None:
             client = self._own.grpc = triton_grpc.InferenceServerClient(self._grpc)
         inputs = tensors(call, triton_grpc.InferInput)
@@ -197,12 +199,12 @@ class Clients:
         _expect(result.get_response().outputs)
 
 
-def patience_s(call: Call) -> float:
+def patience_s(call: PlannedCall) -> float:
     """A caller waits a little longer than its budget: an answer that comes late is still seen."""
     return PATIENCE_S if call.budget_ms is None else call.budget_ms / 1000 + 5.0
 
 
-def tensors(call: Call, kind: Any) -> list[Any]:
+def tensors(call: PlannedCall, kind: Any) -> list[Any]:
     """A call's inputs in the classes of one client."""
     given: dict[str, Any] = dict(call.tensors)
     if call.text:
@@ -232,7 +234,7 @@ def _expect(content: object) -> None:
         raise EmptyAnswer
 
 
-def _timed(send: Callable[[Call], None], call: Call) -> Observed:
+def _timed(send: Callable[[PlannedCall], None], call: PlannedCall) -> Observed:
     started_s = time.monotonic()  # in the caller's thread: waiting for one is the demo's own affair
     try:
         send(call)
@@ -241,7 +243,7 @@ def _timed(send: Callable[[Call], None], call: Call) -> Observed:
     return Observed(call, True, "OK", started_s, time.monotonic() - started_s)
 
 
-def _failed(call: Call, started_s: float, exc: Exception) -> Observed:
+def _failed(call: PlannedCall, started_s: float, exc: Exception) -> Observed:
     took_s = time.monotonic() - started_s
     headers: Mapping[str, str] = {}
     status = type(exc).__name__

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.accounting.audit.calls import Key, key_of
+from gateway.accounting.audit.calls import Key, record_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DecisionFeed:
         self._directory = directory
         self._offsets: dict[Path, int] = {}  # of each segment
         self._records: dict[str, dict[str, Any]] = {}
-        self._trace_of: dict[Key, str] = {}
+        self._traces: dict[Key, str] = {}
         self.by_trace: dict[str, Decided] = {}
 
     def read(self) -> None:
@@ -62,10 +62,10 @@ class DecisionFeed:
         if record["kind"] not in ("call", "end"):  # the audit's own
             return
         if record["kind"] == "end":
-            trace = self._trace_of[key_of(record)]
+            trace = self._traces[record_key(record)]
             record = {**self._records[trace], **record}
         else:
-            trace = self._trace_of[key_of(record)] = record["trace"]
+            trace = self._traces[record_key(record)] = record["trace"]
         self._records[trace] = record
         self.by_trace[trace] = decided(record)
 

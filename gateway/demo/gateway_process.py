@@ -52,10 +52,10 @@ class GatewayProcess:
     async def status(self) -> Mapping[str, Any] | None:
         """What /status says; None while it is too busy to say."""
         try:
-            found: Mapping[str, Any] = (await self._client.get("/status")).json()
+            document: Mapping[str, Any] = (await self._client.get("/status")).json()
         except (httpx.HTTPError, ValueError):
             return None
-        return found
+        return document
 
     async def died(self) -> None:
         """Returns never; raises GatewayDied when the process ends by itself."""
@@ -75,14 +75,14 @@ class GatewayProcess:
 
 @contextlib.asynccontextmanager
 async def serving(
-    arguments: list[str], environment: Mapping[str, str], log: Path, tell: Callable[[str], None]
+    arguments: list[str], environment: Mapping[str, str], log: Path, report: Callable[[str], None]
 ) -> AsyncIterator[GatewayProcess]:
     """A gateway that serves until the block ends. Raises GatewayDied when it does not start."""
     ready = log.with_name("ready.json")
     ready.unlink(missing_ok=True)
     process = await _spawn([*arguments, "--ready-file", str(ready)], environment, log)
     try:
-        ports = await _ready(process, ready, log, tell)
+        ports = await _ready(process, ready, log, report)
         async with httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{ports['http_port']}",
             transport=httpx.AsyncHTTPTransport(),  # explicit: no proxy of the environment
@@ -119,16 +119,16 @@ async def _spawn(
 
 
 async def _ready(
-    process: asyncio.subprocess.Process, ready: Path, log: Path, tell: Callable[[str], None]
+    process: asyncio.subprocess.Process, ready: Path, log: Path, report: Callable[[str], None]
 ) -> Mapping[str, int]:
-    told = ""
+    last_line = ""
     try:
         async with asyncio.timeout(_START_S):
             while (ports := _ports(ready)) is None:
                 if process.returncode is not None:
                     raise died("the gateway did not start", log)
-                if (step := _last_step(log)) and step != told:
-                    tell(told := step)
+                if (step := _last_step(log)) and step != last_line:
+                    report(last_line := step)
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
         raise died(f"the gateway did not start within {_START_S:.0f} s", log) from None
@@ -169,8 +169,8 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):  # a thread that has just ended
-            found += [int(child) for child in (task / "children").read_text().split()]
-    return found
+            children += [int(child) for child in (task / "children").read_text().split()]
+    return children

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gateway.demo.plan import Call
+from gateway.demo.plan import PlannedCall
 
 UNREACHED = "unreached"  # the status of a call that got no answer at all
 
@@ -15,7 +15,7 @@ class Observed:
     """`status` is the protocol's own: "200", "503", "UNAVAILABLE", or a client's exception;
     `headers` are those named x-spillway-*, where a client shows them."""
 
-    call: Call
+    call: PlannedCall
     ok: bool
     status: str
     started_s: float  # monotonic

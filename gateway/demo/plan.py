@@ -18,7 +18,7 @@ from gateway.demo.people import MOST_PEOPLE, crowd
 Array = npt.NDArray[np.generic]
 
 
-class Way(enum.Enum):
+class ClientMethod(enum.Enum):
     """How a call is sent: by which client and which of its methods."""
 
     CHAT = "openai chat"
@@ -46,12 +46,12 @@ class Way(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PlannedCall:
     """One call to come. `restricted` is what it is by its making, not what anybody finds."""
 
     at_s: float  # from the start of its phase
     phase: str
-    way: Way
+    method: ClientMethod
     model: str
     restricted: bool
     budget_ms: int | None
@@ -64,18 +64,18 @@ class Call:
 
     @property
     def headers(self) -> dict[str, str]:
-        told = {"x-request-id": self.request_id, "traceparent": f"00-{self.trace}-{'1' * 16}-01"}
+        headers = {"x-request-id": self.request_id, "traceparent": f"00-{self.trace}-{'1' * 16}-01"}
         if self.budget_ms is not None:
-            told["x-latency-budget-ms"] = str(self.budget_ms)
-        return told
+            headers["x-latency-budget-ms"] = str(self.budget_ms)
+        return headers
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
     name: str
     says: str
-    share_of_calls: float
-    share_of_time: float
+    call_share: float
+    time_share: float
 
 
 PHASES = (
@@ -87,54 +87,54 @@ PHASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    way: Way
+class _CallKind:
+    method: ClientMethod
     model: str
     weight: int
     budgets_ms: tuple[int | None, ...]
 
 
 _RESTRICTED = (
-    _Kind(Way.CHAT, "scribe", 4, (None, 6000, 9000)),
-    _Kind(Way.CHAT_STREAM, "scribe", 4, (None, 6000, 9000)),
-    _Kind(Way.COMPLETION, "scribe", 2, (6000,)),
-    _Kind(Way.RESPONSE, "scribe", 1, (6000,)),
-    _Kind(Way.GRPC_STREAM, "scribe", 2, (6000,)),
-    _Kind(Way.EMBEDDING, "minilm", 3, (800, 2000)),
-    _Kind(Way.HTTP, "minilm", 2, (800, 2000)),
-    _Kind(Way.GRPC, "minilm", 2, (800, 2000)),
-    _Kind(Way.HTTP, "fraud_score", 3, (500, 1000)),
-    _Kind(Way.GRPC, "fraud_score", 3, (500, 1000)),
-    _Kind(Way.GRPC_AIO, "fraud_score", 3, (500, 1000)),
+    _CallKind(ClientMethod.CHAT, "scribe", 4, (None, 6000, 9000)),
+    _CallKind(ClientMethod.CHAT_STREAM, "scribe", 4, (None, 6000, 9000)),
+    _CallKind(ClientMethod.COMPLETION, "scribe", 2, (6000,)),
+    _CallKind(ClientMethod.RESPONSE, "scribe", 1, (6000,)),
+    _CallKind(ClientMethod.GRPC_STREAM, "scribe", 2, (6000,)),
+    _CallKind(ClientMethod.EMBEDDING, "minilm", 3, (800, 2000)),
+    _CallKind(ClientMethod.HTTP, "minilm", 2, (800, 2000)),
+    _CallKind(ClientMethod.GRPC, "minilm", 2, (800, 2000)),
+    _CallKind(ClientMethod.HTTP, "fraud_score", 3, (500, 1000)),
+    _CallKind(ClientMethod.GRPC, "fraud_score", 3, (500, 1000)),
+    _CallKind(ClientMethod.GRPC_AIO, "fraud_score", 3, (500, 1000)),
 )
 _CLEAR = (
-    _Kind(Way.CHAT, "scribe", 9, (1500, 2500, 4000)),
-    _Kind(Way.CHAT_STREAM, "scribe", 9, (1500, 2500, 4000)),
-    _Kind(Way.COMPLETION, "scribe", 4, (1500, 2500)),
-    _Kind(Way.RESPONSE, "scribe", 2, (2500,)),
-    _Kind(Way.GRPC_STREAM, "scribe", 3, (2000, 4000)),
-    _Kind(Way.EMBEDDING, "minilm", 4, (150, 400, 1500)),
-    _Kind(Way.HTTP, "minilm", 3, (400, 1500)),
-    _Kind(Way.HTTP_AIO, "minilm", 3, (150, 400, 1500)),
-    _Kind(Way.GRPC, "minilm", 3, (150, 400, 1500)),
-    _Kind(Way.HTTP, "image_inspection", 3, (120, 500)),
-    _Kind(Way.GRPC, "image_inspection", 3, (120, 500)),
-    _Kind(Way.GRPC_AIO, "image_inspection", 3, (120, 500)),
-    _Kind(Way.HTTP_AIO, "simple", 2, (500,)),
-    _Kind(Way.GRPC_AIO, "simple", 2, (500,)),
+    _CallKind(ClientMethod.CHAT, "scribe", 9, (1500, 2500, 4000)),
+    _CallKind(ClientMethod.CHAT_STREAM, "scribe", 9, (1500, 2500, 4000)),
+    _CallKind(ClientMethod.COMPLETION, "scribe", 4, (1500, 2500)),
+    _CallKind(ClientMethod.RESPONSE, "scribe", 2, (2500,)),
+    _CallKind(ClientMethod.GRPC_STREAM, "scribe", 3, (2000, 4000)),
+    _CallKind(ClientMethod.EMBEDDING, "minilm", 4, (150, 400, 1500)),
+    _CallKind(ClientMethod.HTTP, "minilm", 3, (400, 1500)),
+    _CallKind(ClientMethod.HTTP_AIO, "minilm", 3, (150, 400, 1500)),
+    _CallKind(ClientMethod.GRPC, "minilm", 3, (150, 400, 1500)),
+    _CallKind(ClientMethod.HTTP, "image_inspection", 3, (120, 500)),
+    _CallKind(ClientMethod.GRPC, "image_inspection", 3, (120, 500)),
+    _CallKind(ClientMethod.GRPC_AIO, "image_inspection", 3, (120, 500)),
+    _CallKind(ClientMethod.HTTP_AIO, "simple", 2, (500,)),
+    _CallKind(ClientMethod.GRPC_AIO, "simple", 2, (500,)),
 )
 _RESTRICTED_SHARE = 0.4
 
 
-def plan(seed: int, calls: int, seconds: float) -> dict[str, list[Call]]:
+def plan(seed: int, calls: int, seconds: float) -> dict[str, list[PlannedCall]]:
     """The calls of each phase in the order of their time; the same for the same arguments."""
     dice = random.Random(seed)
     maker = _Maker(dice, calls)
-    counts = _shared_out(calls, [phase.share_of_calls for phase in PHASES])
+    counts = _shared_out(calls, [phase.call_share for phase in PHASES])
     return {
         phase.name: [
             maker.call(phase.name, at_s)
-            for at_s in sorted(dice.uniform(0, seconds * phase.share_of_time) for _ in range(count))
+            for at_s in sorted(dice.uniform(0, seconds * phase.time_share) for _ in range(count))
         ]
         for phase, count in zip(PHASES, counts, strict=True)
     }
@@ -161,39 +161,39 @@ class _Maker:
             self._dice.shuffle(stretch)
             yield from stretch
 
-    def call(self, phase: str, at_s: float) -> Call:
+    def call(self, phase: str, at_s: float) -> PlannedCall:
         dice, restricted = self._dice, next(self._turn)
         kinds = _RESTRICTED if restricted else _CLEAR
         (kind,) = dice.choices(kinds, [kind.weight for kind in kinds])
         marker = self._markers.next()
-        told, tensors = self._content(kind.model, restricted, marker)
-        return Call(
+        text, tensors = self._content(kind.model, restricted, marker)
+        return PlannedCall(
             at_s=at_s,
             phase=phase,
-            way=kind.way,
+            method=kind.method,
             model=kind.model,
             restricted=restricted,
             budget_ms=dice.choice(kind.budgets_ms),
             request_id=str(uuid.UUID(int=dice.getrandbits(128), version=4)),
             trace=f"{dice.getrandbits(128) | 1:032x}",
-            needles=told.needles,
-            text=told.words,
+            needles=text.needles,
+            text=text.words,
             tensors=tensors,
             note=marker,
         )
 
     def _content(
         self, model: str, restricted: bool, marker: str
-    ) -> tuple[texts.Text, dict[str, Array]]:
+    ) -> tuple[texts.DemoText, dict[str, Array]]:
         dice = self._dice
         if model == "fraud_score":
             features, needle = payment(dice)
-            return texts.Text("", (marker, needle)), {"features": features}
+            return texts.DemoText("", (marker, needle)), {"features": features}
         if model == "image_inspection":
-            return texts.Text("", (marker,)), {"image": picture(dice)}
+            return texts.DemoText("", (marker,)), {"image": picture(dice)}
         if model == "simple":
             left = np.array([[dice.randrange(1000) for _ in range(16)]], dtype=np.int32)
-            return texts.Text("", (marker,)), {"INPUT0": left, "INPUT1": left[:, ::-1].copy()}
+            return texts.DemoText("", (marker,)), {"INPUT0": left, "INPUT1": left[:, ::-1].copy()}
         if restricted:
             return texts.restricted(dice, next(self._people), marker), {}
         return texts.clear(dice, marker), {}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 async def prepare(
-    config: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+    config: Path, environment: Mapping[str, str], report: Callable[[str], None]
 ) -> None:
     """What goes wrong is told and no more: a gateway that is not prepared is slow, and safe."""
     process = await asyncio.create_subprocess_exec(
@@ -26,7 +26,7 @@ async def prepare(
     try:
         assert process.stderr is not None
         async for line in process.stderr:
-            tell(line.decode("utf-8", "replace").rstrip())
+            report(line.decode("utf-8", "replace").rstrip())
         await process.wait()
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -22,12 +22,12 @@ class Proof:
     cloud_bytes: int  # searched
     leaked: tuple[str, ...]  # ids of restricted calls of which anything was found
     controls: int  # clear calls that the cloud answered
-    controls_found: int
+    controls_detected: int
     disagreements: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
-        searched = self.controls_found == self.controls
+        searched = self.controls_detected == self.controls
         return searched and not self.leaked and not self.disagreements
 
     def as_json(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class Proof:
             "cloud_bytes_searched": self.cloud_bytes,
             "leaked": list(self.leaked),
             "controls": self.controls,
-            "controls_found": self.controls_found,
+            "controls_found": self.controls_detected,
             "disagreements": list(self.disagreements),
         }
 
@@ -45,33 +45,35 @@ class Proof:
 async def prove(cloud: SimulatedCloud, ended: Sequence[Ended]) -> Proof:
     """Raises CloudFailed when something that reached the cloud cannot be searched."""
     hits = await cloud.search([needle for e in ended for needle in e.call.needles])
-    return weigh(ended, {hit.needle for hit in hits}, (await cloud.seen()).bytes)
+    return weigh(ended, {hit.needle for hit in hits}, (await cloud.traffic()).bytes)
 
 
-def weigh(ended: Sequence[Ended], found: Collection[str], cloud_bytes: int) -> Proof:
-    """`found` are the markers that occur in what reached the cloud."""
+def weigh(ended: Sequence[Ended], detected: Collection[str], cloud_bytes: int) -> Proof:
+    """`detected` are the markers that occur in what reached the cloud."""
     restricted = [e for e in ended if e.call.restricted]
     controls = [e for e in ended if not e.call.restricted and e.zone == CLOUD]
     return Proof(
         restricted_calls=len(restricted),
         markers=sum(len(e.call.needles) for e in restricted),
         cloud_bytes=cloud_bytes,
-        leaked=tuple(e.call.request_id for e in restricted if _seen(e, found)),
+        leaked=tuple(e.call.request_id for e in restricted if _reached_cloud(e, detected)),
         controls=len(controls),
-        controls_found=sum(_seen(e, found) for e in controls),
+        controls_detected=sum(_reached_cloud(e, detected) for e in controls),
         disagreements=tuple(
-            f"call {e.call.request_id}: {said}" for e in ended for said in _contradictions(e, found)
+            f"call {e.call.request_id}: {contradiction}"
+            for e in ended
+            for contradiction in _contradictions(e, detected)
         ),
     )
 
 
-def _seen(ended: Ended, found: Collection[str]) -> bool:
-    return any(needle in found for needle in ended.call.needles)
+def _reached_cloud(ended: Ended, detected: Collection[str]) -> bool:
+    return any(needle in detected for needle in ended.call.needles)
 
 
-def _contradictions(ended: Ended, found: Collection[str]) -> Iterator[str]:
+def _contradictions(ended: Ended, detected: Collection[str]) -> Iterator[str]:
     call, decided = ended.call, ended.decided
-    told = ended.observed.headers.get("x-spillway-zone")
+    zone = ended.observed.headers.get("x-spillway-zone")
     if decided is None:
         if ended.observed.ok:
             yield "it was answered and there is no decision record of it"
@@ -81,9 +83,9 @@ def _contradictions(ended: Ended, found: Collection[str]) -> Iterator[str]:
             yield "it carries restricted data and its record says clear"
         if CLOUD in decided.tried:
             yield "it is restricted and its record names the cloud"
-        if told == CLOUD:
+        if zone == CLOUD:
             yield "it is restricted and its answer's headers name the cloud"
-    elif CLOUD not in decided.tried and _seen(ended, found):
+    elif CLOUD not in decided.tried and _reached_cloud(ended, detected):
         yield "it reached the cloud and its record does not say so"
-    if ended.observed.ok and told is not None and told != decided.served_in:
-        yield f"its answer's headers say {told} and its record {decided.served_in}"
+    if ended.observed.ok and zone is not None and zone != decided.served_in:
+        yield f"its answer's headers say {zone} and its record {decided.served_in}"

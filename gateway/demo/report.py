@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.accounting.live.words import why
-from gateway.demo.plan import PHASES, Way
+from gateway.demo.plan import PHASES, ClientMethod
 from gateway.demo.proof import Proof
-from gateway.demo.summary import CLOUD, ONPREM, RESTRICTED, Group, Summary, Tally
+from gateway.demo.summary import CLOUD, ONPREM, RESTRICTED, CallGroup, CallTally, Summary
 from gateway.demo.words import PROTOCOLS, ZONES
 
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 
 
 def report(summary: Summary, proof: Proof) -> Iterator[RenderableType]:
@@ -69,7 +69,7 @@ def _legend(summary: Summary) -> str:
     )
 
 
-def _figures(group: Group) -> tuple[str, ...]:
+def _figures(group: CallGroup) -> tuple[str, ...]:
     return (
         str(group.calls),
         "-" if group.p50_ms is None else f"{group.p50_ms:.0f}",
@@ -93,11 +93,13 @@ def _reasons(summary: Summary) -> Table:
 
 
 def _clients(summary: Summary) -> str:
-    used = dict.fromkeys(way.client for way in Way if way.value in summary.by_client)
+    used = dict.fromkeys(
+        method.client for method in ClientMethod if method.value in summary.by_client
+    )
     return f"clients, all unmodified: {', '.join(used)}"
 
 
-def _tallies(name: str, tallies: Mapping[str, Tally], labels: Mapping[str, str]) -> Table:
+def _tallies(name: str, tallies: Mapping[str, CallTally], labels: Mapping[str, str]) -> Table:
     table = _table(f"By {name}")
     table.add_column(name)
     for column in ("calls", "on-prem", "cloud\n(simulated)", "not\nanswered", "in time"):
@@ -131,12 +133,12 @@ def _verdict(proof: Proof) -> Iterator[RenderableType]:
     )
     yield (
         f"  of the {proof.controls} clear calls that the cloud answered, the same search finds "
-        f"{proof.controls_found}"
+        f"{proof.controls_detected}"
     )
     if proof.disagreements:
         count = len(proof.disagreements)
         yield Text(f"  {count} contradictions between the cloud, records and answers:", style="red")
-        yield from (f"    {said}" for said in proof.disagreements[:_MOST_TOLD])
+        yield from (f"    {disagreement}" for disagreement in proof.disagreements[:_MOST_LISTED])
     else:
         yield "  the decision records and the answers' headers say the same"
     if not proof.holds:
@@ -145,12 +147,12 @@ def _verdict(proof: Proof) -> Iterator[RenderableType]:
 
 def document(summary: Summary, proof: Proof) -> dict[str, Any]:
     """The same for programs."""
-    told = summary.as_json()
+    document = summary.as_json()
     return {
-        "calls": told["calls"],
-        "restricted": told["restricted"],
+        "calls": document["calls"],
+        "restricted": document["restricted"],
         "restricted_in_cloud": len(proof.leaked),
-        **told,
+        **document,
         "proof": proof.as_json(),
         "cloud_is_simulated": True,
     }

@@ -19,7 +19,7 @@ from gateway.demo.cloud.process import SimulatedCloud
 from gateway.demo.decided import DecisionFeed
 from gateway.demo.gateway_process import GatewayProcess
 from gateway.demo.observed import Observed
-from gateway.demo.plan import PHASES, Call, Phase, plan
+from gateway.demo.plan import PHASES, Phase, PlannedCall, plan
 from gateway.demo.preparation import prepare
 from gateway.demo.proof import Proof, prove
 from gateway.demo.summary import Ended, Summary, summarise
@@ -60,7 +60,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RunProgress:
     """A look at the run while it goes on."""
 
     phase: Phase
@@ -77,11 +77,11 @@ class Screen(Protocol):
 
     def step(self, text: str) -> None: ...
     def phase(self, phase: Phase) -> None: ...
-    def show(self, view: View) -> None: ...
+    def show(self, view: RunProgress) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class DemoResult:
     summary: Summary
     proof: Proof
     gateway: GatewayProcess
@@ -89,7 +89,7 @@ class Result:
 
 
 @contextlib.asynccontextmanager
-async def demonstration(options: Options, screen: Screen) -> AsyncIterator[Result]:
+async def demonstration(options: Options, screen: Screen) -> AsyncIterator[DemoResult]:
     """The result, while everything goes on serving. Raises GatewayDied or CloudFailed."""
     async with contextlib.AsyncExitStack() as stack:
         screen.step("starting the simulated cloud")
@@ -109,7 +109,7 @@ async def demonstration(options: Options, screen: Screen) -> AsyncIterator[Resul
         screen.step(f"look at it in a browser: {gateway.http_url}/console")
         ended = await _unless_dead(gateway, _play(options, gateway, screen))
         screen.step("searching what reached the cloud for every restricted call")
-        yield Result(summarise(ended), await prove(cloud, ended), gateway, cloud)
+        yield DemoResult(summarise(ended), await prove(cloud, ended), gateway, cloud)
 
 
 def _ports(options: Options) -> list[str]:
@@ -164,7 +164,7 @@ class _Traffic:
         options: Options,
         gateway: GatewayProcess,
         screen: Screen,
-        send: Callable[[Call], Awaitable[Observed]],
+        send: Callable[[PlannedCall], Awaitable[Observed]],
     ) -> None:
         self._gateway, self._screen, self._send = gateway, screen, send
         self._seconds = options.seconds
@@ -179,7 +179,7 @@ class _Traffic:
 
     async def run(self) -> Sequence[Ended]:
         async with asyncio.TaskGroup() as group:
-            looking = group.create_task(self._look())
+            looking = group.create_task(self._observe())
             async with asyncio.TaskGroup() as calls:
                 for phase in PHASES:
                     await self._begin(phase)
@@ -210,10 +210,10 @@ class _Traffic:
             await asyncio.sleep(began_s + call.at_s - time.monotonic())
             self._sent[call.restricted] += 1
             calls.create_task(self._one(call))
-        ends_s = began_s + phase.share_of_time * self._seconds
+        ends_s = began_s + phase.time_share * self._seconds
         await asyncio.sleep(ends_s - time.monotonic())
 
-    async def _one(self, call: Call) -> None:
+    async def _one(self, call: PlannedCall) -> None:
         self._observed.append(await self._send(call))
 
     async def _triton_is_back(self) -> None:
@@ -222,16 +222,16 @@ class _Traffic:
                 while not _onprem_up(await self._gateway.status()):  # noqa: ASYNC110 - remote
                     await asyncio.sleep(_TICK_S)
 
-    async def _look(self) -> None:
+    async def _observe(self) -> None:
         while True:
             self._screen.show(await self._view())
             await asyncio.sleep(_TICK_S)
 
-    async def _view(self) -> View:
+    async def _view(self) -> RunProgress:
         status = await self._gateway.status()
         self._records.read()
         done = {kind: sum(o.call.restricted is kind for o in self._observed) for kind in self._sent}
-        return View(
+        return RunProgress(
             phase=self._phase,
             elapsed_s=time.monotonic() - self._started_s,
             total_s=self._seconds,
@@ -249,8 +249,8 @@ class _Traffic:
             self._aliases = alias_key.known(self._directory)
         by_trace, aliases = self._records.by_trace, self._aliases
         if aliases is None:
-            return [Ended(seen, None) for seen in self._observed]
-        return [Ended(o, by_trace.get(aliases.of_trace(o.call.trace))) for o in self._observed]
+            return [Ended(observed, None) for observed in self._observed]
+        return [Ended(o, by_trace.get(aliases.trace_alias(o.call.trace))) for o in self._observed]
 
 
 def _onprem_up(status: Mapping[str, Any] | None) -> bool:

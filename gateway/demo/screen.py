@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.demo.plan import Phase
-from gateway.demo.run import Screen, View
+from gateway.demo.run import RunProgress, Screen
 from gateway.demo.summary import CLEAR, CLOUD, NONE, ONPREM, RESTRICTED, Ended
 from gateway.demo.words import ZONES
 
@@ -37,7 +37,7 @@ def screen(console: Console, *, quiet: bool) -> Iterator[Screen]:
 class SilentScreen:
     def step(self, text: str) -> None: ...
     def phase(self, phase: Phase) -> None: ...
-    def show(self, view: View) -> None: ...
+    def show(self, view: RunProgress) -> None: ...
 
 
 class LineScreen:
@@ -45,7 +45,7 @@ class LineScreen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told_s = 0.0
+        self._printed_s = 0.0
 
     def step(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)
@@ -53,14 +53,14 @@ class LineScreen:
     def phase(self, phase: Phase) -> None:
         self.step(f"{phase.name}: {phase.says}")
 
-    def show(self, view: View) -> None:
-        if view.elapsed_s - self._told_s < _LINE_EVERY_S:
+    def show(self, view: RunProgress) -> None:
+        if view.elapsed_s - self._printed_s < _LINE_EVERY_S:
             return
-        self._told_s = view.elapsed_s
+        self._printed_s = view.elapsed_s
         zones = Counter(ended.zone for ended in view.ended)
-        told = ", ".join(f"{ZONES[zone]} {zones[zone]}" for zone in ZONES)
+        shares = ", ".join(f"{ZONES[zone]} {zones[zone]}" for zone in ZONES)
         waiting = sum(view.waiting.values())
-        self.step(f"  {view.elapsed_s:3.0f} s: {told}, waiting {waiting}; {_triton(view)}")
+        self.step(f"  {view.elapsed_s:3.0f} s: {shares}, waiting {waiting}; {_triton(view)}")
 
 
 class TerminalScreen:
@@ -74,16 +74,16 @@ class TerminalScreen:
         """Stays above the table when the next one comes."""
         self._live.console.print(f"[bold]{phase.name}[/]: {phase.says}")
 
-    def show(self, view: View) -> None:
+    def show(self, view: RunProgress) -> None:
         self._live.update(Group(_heading(view), _counts(view), _state(view), *_recent(view)))
 
 
-def _heading(view: View) -> Text:
+def _heading(view: RunProgress) -> Text:
     seconds = f"{min(view.elapsed_s, view.total_s):.0f} of {view.total_s:.0f} s"
     return Text.assemble(("Spillway demo", "bold"), f"  {seconds}  ", (view.phase.name, "bold"))
 
 
-def _counts(view: View) -> Table:
+def _counts(view: RunProgress) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("calls")
     for zone, name in ZONES.items():
@@ -96,16 +96,16 @@ def _counts(view: View) -> Table:
     return table
 
 
-def _state(view: View) -> Text:
+def _state(view: RunProgress) -> Text:
     return Text(f"{_triton(view)}; {view.queued} in the gateway's queue")
 
 
-def _triton(view: View) -> str:
+def _triton(view: RunProgress) -> str:
     words = {True: "up", False: "DOWN", None: "no news"}
     return f"on-prem Triton: {words[view.onprem_up]}"
 
 
-def _recent(view: View) -> Iterator[Text]:
+def _recent(view: RunProgress) -> Iterator[Text]:
     for ended in view.ended[-_RECENT:]:
         yield _one(ended)
 
@@ -113,7 +113,7 @@ def _recent(view: View) -> Iterator[Text]:
 def _one(ended: Ended) -> Text:
     call = ended.call
     return Text.assemble(
-        f"  {ended.sensitivity:10}  {call.way.value:28} {call.model:16} ",
+        f"  {ended.sensitivity:10}  {call.method.value:28} {call.model:16} ",
         (f"{ZONES[ended.zone]}", _STYLES[ended.zone]),
         f"  {ended.reason}, {ended.observed.took_s * 1000:.0f} ms",
         no_wrap=True,

@@ -14,7 +14,7 @@ from typing import Any
 
 from gateway.demo.decided import Decided
 from gateway.demo.observed import Observed
-from gateway.demo.plan import PHASES, Call
+from gateway.demo.plan import PHASES, PlannedCall
 
 ONPREM, CLOUD, NONE = "onprem", "cloud", "none"
 RESTRICTED, CLEAR = "restricted", "clear"
@@ -28,7 +28,7 @@ class Ended:
     decided: Decided | None
 
     @property
-    def call(self) -> Call:
+    def call(self) -> PlannedCall:
         return self.observed.call
 
     @property
@@ -49,8 +49,8 @@ class Ended:
         """The gateway's reason code; where it gave none, what the client said."""
         if self.decided is None:
             return self.observed.status
-        told = self.decided.reason if self.zone != NONE else self.decided.end_reason
-        return told or self.observed.status
+        reason = self.decided.reason if self.zone != NONE else self.decided.end_reason
+        return reason or self.observed.status
 
     @property
     def cost_usd(self) -> float:
@@ -58,7 +58,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CallGroup:
     """Calls of one class that ended in one zone."""
 
     calls: int
@@ -70,7 +70,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CallTally:
     calls: int
     restricted: int
     onprem: int
@@ -83,12 +83,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    total: Tally
-    groups: Mapping[tuple[str, str], Group]  # by class and zone, all six
+    total: CallTally
+    groups: Mapping[tuple[str, str], CallGroup]  # by class and zone, all six
     reasons: Mapping[tuple[str, str], int]  # by zone and reason
-    by_phase: Mapping[str, Tally]
-    by_protocol: Mapping[str, Tally]
-    by_client: Mapping[str, Tally]
+    by_phase: Mapping[str, CallTally]
+    by_protocol: Mapping[str, CallTally]
+    by_client: Mapping[str, CallTally]
     cost_usd: Mapping[str, float]  # by the zone where it was spent
     false_alarms: int  # clear by their making, held to be restricted: a finding, or not read
 
@@ -130,8 +130,8 @@ def summarise(ended: Sequence[Ended]) -> Summary:
         },
         reasons=_reasons(ended),
         by_phase=_by(ended, lambda e: e.call.phase, [phase.name for phase in PHASES]),
-        by_protocol=_by(ended, lambda e: e.call.way.protocol),
-        by_client=_by(ended, lambda e: e.call.way.value),
+        by_protocol=_by(ended, lambda e: e.call.method.protocol),
+        by_client=_by(ended, lambda e: e.call.method.value),
         cost_usd={zone: round(_spent_usd(ended, zone), 6) for zone in (ONPREM, CLOUD)},
         false_alarms=sum(
             e.decided is not None and e.decided.restricted and not e.call.restricted for e in ended
@@ -139,10 +139,10 @@ def summarise(ended: Sequence[Ended]) -> Summary:
     )
 
 
-def tally(ended: Iterable[Ended]) -> Tally:
+def tally(ended: Iterable[Ended]) -> CallTally:
     calls = list(ended)
     zones = Counter(e.zone for e in calls)
-    return Tally(
+    return CallTally(
         calls=len(calls),
         restricted=sum(e.call.restricted for e in calls),
         onprem=zones[ONPREM],
@@ -161,10 +161,10 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def _group(ended: Sequence[Ended]) -> Group:
+def _group(ended: Sequence[Ended]) -> CallGroup:
     took_ms = [e.observed.took_s * 1000 for e in ended]
     p50_ms, p95_ms = percentile(took_ms, 0.5), percentile(took_ms, 0.95)
-    return Group(
+    return CallGroup(
         calls=len(ended),
         p50_ms=None if p50_ms is None else round(p50_ms, 1),
         p95_ms=None if p95_ms is None else round(p95_ms, 1),
@@ -183,9 +183,9 @@ def _reasons(ended: Sequence[Ended]) -> dict[tuple[str, str], int]:
 
 def _by(
     ended: Sequence[Ended], key: Callable[[Ended], str], order: Sequence[str] = ()
-) -> dict[str, Tally]:
-    found = {key(e) for e in ended}
-    keys = [name for name in order if name in found] if order else sorted(found)
+) -> dict[str, CallTally]:
+    group_names = {key(e) for e in ended}
+    keys = [name for name in order if name in group_names] if order else sorted(group_names)
     return {name: tally(e for e in ended if key(e) == name) for name in keys}
 
 

@@ -41,7 +41,7 @@ _CLEAR = (
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class DemoText:
     words: str
     needles: tuple[str, ...]
 
@@ -61,7 +61,7 @@ class Markers:
                 return marker
 
 
-def restricted(dice: random.Random, person: Person, marker: str) -> Text:
+def restricted(dice: random.Random, person: Person, marker: str) -> DemoText:
     template = dice.choice(_RESTRICTED)
     identifiers = {
         "email": person.email,
@@ -71,9 +71,9 @@ def restricted(dice: random.Random, person: Person, marker: str) -> Text:
         "ssn": person.ssn,
     }
     words = template.format(name=person.name, **identifiers)
-    told = tuple(value for key, value in identifiers.items() if f"{{{key}}}" in template)
-    return Text(f"{words} (note {marker})", (marker, *told))
+    needles = tuple(value for key, value in identifiers.items() if f"{{{key}}}" in template)
+    return DemoText(f"{words} (note {marker})", (marker, *needles))
 
 
-def clear(dice: random.Random, marker: str) -> Text:
-    return Text(f"{dice.choice(_CLEAR)} (note {marker})", (marker,))
+def clear(dice: random.Random, marker: str) -> DemoText:
+    return DemoText(f"{dice.choice(_CLEAR)} (note {marker})", (marker,))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.demo.run import Options, Result
+from gateway.demo.run import DemoResult, Options
 
 
-def where(result: Result, options: Options) -> Iterator[str]:
+def where(result: DemoResult, options: Options) -> Iterator[str]:
     http, grpc = result.gateway.http_url, f"127.0.0.1:{result.gateway.grpc_port}"
     yield "Spillway goes on serving. Ctrl-C stops it, its Triton and the simulated cloud."
     yield ""

@@ -7,19 +7,21 @@ from typing import Final
 
 from gateway.config.model_catalog import Catalog
 from gateway.core.types import ONPREM, DocumentCall, Endpoint, InferenceRequest, ServedModel
-from gateway.endpoints.state import ModelState, Place
-from gateway.scheduling.routing.fit import able, asked_version
+from gateway.endpoints.state import EndpointState, ModelState
+from gateway.scheduling.routing.fit import able, requested_version
 from gateway.scheduling.routing.needs import limited, needs
 
 _EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ranks endpoints
 
 
-class Way:
+class Candidate:
     """One of them."""
 
     __slots__ = ("endpoint", "lane", "name", "onprem", "place", "price_usd", "served")
 
-    def __init__(self, endpoint: Endpoint, model: str, place: Place, lane: ModelState) -> None:
+    def __init__(
+        self, endpoint: Endpoint, model: str, place: EndpointState, lane: ModelState
+    ) -> None:
         self.endpoint, self.name = endpoint, endpoint.name
         self.served = endpoint.models[model]
         self.place, self.lane = place, lane
@@ -27,21 +29,27 @@ class Way:
         self.price_usd = price_usd(self.served, None)
 
 
-class _OfModel:
+class _ModelCandidates:
     """Those of one model, and the servers that its calls queue for."""
 
     __slots__ = (
-        "_groups", "_limited", "abroad", "all", "as_of", "cheapest_abroad", "prices_usd",
+        "_groups",
+        "_limited",
+        "all",
+        "cheapest_cloud",
+        "cloud_names",
+        "prices_usd",
+        "revision",
     )  # fmt: skip
 
-    def __init__(self, ways: tuple[Way, ...], as_of: int) -> None:
-        self.all, self.as_of = ways, as_of
-        self.abroad = tuple(way.name for way in ways if not way.onprem)
-        self.prices_usd = {way.name: way.price_usd for way in ways}
-        clouds = [way for way in ways if not way.onprem]
-        cheapest = min(clouds, key=lambda way: way.price_usd, default=None)
-        self.cheapest_abroad = None if cheapest is None else cheapest.served
-        self._limited = any(limited(way.endpoint, way.served) for way in ways)
+    def __init__(self, ways: tuple[Candidate, ...], revision: int) -> None:
+        self.all, self.revision = ways, revision
+        self.cloud_names = tuple(candidate.name for candidate in ways if not candidate.onprem)
+        self.prices_usd = {candidate.name: candidate.price_usd for candidate in ways}
+        clouds = [candidate for candidate in ways if not candidate.onprem]
+        cheapest = min(clouds, key=lambda candidate: candidate.price_usd, default=None)
+        self.cheapest_cloud = None if cheapest is None else cheapest.served
+        self._limited = any(limited(candidate.endpoint, candidate.served) for candidate in ways)
         self._groups: dict[bool, tuple[str, ...]] = {}  # by whether the call is a document
 
     def serves_alike(self, request: InferenceRequest) -> bool:
@@ -51,40 +59,43 @@ class _OfModel:
             return True
         return next(needs(call), None) is None
 
-    def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
+    def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
         documents = isinstance(request.payload, DocumentCall)
-        if not documents and asked_version(request):  # a caller's choice: nothing is kept by it
+        if not documents and requested_version(request):  # a caller's choice: nothing is kept by it
             return self._able(request)
         if not self.serves_alike(request):
             return self._able(request)
-        found = self._groups.get(documents)
-        if found is None:
-            found = self._groups[documents] = self._able(request)
-        return found
+        group = self._groups.get(documents)
+        if group is None:
+            group = self._groups[documents] = self._able(request)
+        return group
 
     def _able(self, request: InferenceRequest) -> tuple[str, ...]:
-        onprem = (way.endpoint for way in self.all if way.onprem)
+        onprem = (candidate.endpoint for candidate in self.all if candidate.onprem)
         return tuple(endpoint.name for endpoint in able(request, onprem))
 
 
 class CandidateIndex:
     def __init__(
-        self, catalog: Catalog, places: Mapping[str, Place], lane: Callable[[str, str], ModelState]
+        self,
+        catalog: Catalog,
+        places: Mapping[str, EndpointState],
+        lane: Callable[[str, str], ModelState],
     ) -> None:
         self._catalog, self._places, self._lane = catalog, places, lane
-        self._found: dict[str, _OfModel] = {}
+        self._by_model: dict[str, _ModelCandidates] = {}
 
-    def of(self, model: str) -> _OfModel:
+    def for_model(self, model: str) -> _ModelCandidates:
         """As the catalog has them now. Raises UnknownModel."""
-        found = self._found.get(model)
-        if found is not None and found.as_of == self._catalog.changes:
-            return found
+        entry = self._by_model.get(model)
+        if entry is not None and entry.revision == self._catalog.changes:
+            return entry
         known, endpoints = self._catalog.find(model), self._catalog.endpoints
         ways = [
-            Way(endpoints[name], model, self._places[name], self._lane(name, model))
+            Candidate(endpoints[name], model, self._places[name], self._lane(name, model))
             for name in known.endpoints
         ]
-        made = self._found[model] = _OfModel(tuple(ways), self._catalog.changes)
+        made = self._by_model[model] = _ModelCandidates(tuple(ways), self._catalog.changes)
         return made
 
 

@@ -12,24 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
 from gateway.core.deadline import Clock
 from gateway.core.types import InferenceRequest, Zone
-from gateway.endpoints.state import ModelState, Place, unavailable_why
+from gateway.endpoints.state import EndpointState, ModelState, unavailable_why
 
-_LOOK_AGAIN_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
+_RECHECK_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
 
 
 class Clouds:
     def __init__(
         self,
-        places: Mapping[str, Place],
+        places: Mapping[str, EndpointState],
         lane: Callable[[str, str], ModelState],
         clock: Clock,
         elsewhere: Callable[[str], int] = lambda name: 0,
-        beside: Sequence[object] = (),
+        siblings: Sequence[object] = (),
     ) -> None:
         """`elsewhere`: calls that settings of before have there, beside those of its place; asked
-        while there are such, `beside`."""
+        while there are such, `siblings`."""
         self._places = places
-        self._beside = beside
+        self._siblings = siblings
         self._lane = lane
         self._clock = clock
         self._elsewhere = elsewhere
@@ -58,7 +58,7 @@ class Clouds:
         """Whether there is room, with what is there and what it can take."""
         place, limit = self._places[name], self._limits[name]
         slowly = place.lanes[model].health.slow_start.going
-        if slowly or limit.closed_until_s or self._beside:
+        if slowly or limit.closed_until_s or self._siblings:
             return limit.room(self._used(name, model))
         return place.in_flight < limit.limit
 
@@ -128,13 +128,13 @@ class Clouds:
     def _quiet_s(self, names: frozenset[str]) -> float:
         """For how long nothing is known to happen."""
         closed = (self._limits[name].closed_s for name in names)
-        return min((s for s in closed if s > 0.0), default=_LOOK_AGAIN_S)
+        return min((s for s in closed if s > 0.0), default=_RECHECK_S)
 
     def _out(self, name: str, model: str) -> bool:
         return bool(unavailable_why(self._places[name], self._lane(name, model)))
 
 
-def _limit(place: Place, clock: Clock) -> AdaptiveLimit:
+def _limit(place: EndpointState, clock: Clock) -> AdaptiveLimit:
     if place.room is None:
         place.room = AdaptiveLimit(place.settings.max_in_flight, clock)
     return place.room

@@ -18,22 +18,36 @@ from gateway.core.types import (
     ONPREM,
     Classification,
     Decision,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     TensorCall,
 )
-from gateway.endpoints.candidates import Way
+from gateway.endpoints.candidates import Candidate
 from gateway.scheduling.routing.policy import Policy
 
 _NEARLY_OVER_S = 0.01  # what is left for a call that somebody had better look at
 
 
-class Standing:
+class CachedDecision:
     """The last decision on a call of one model and kind, and what it was made by."""
 
     __slots__ = (
-        "_as_of", "_beside", "_cloud", "_decision", "_drawn_s", "_here_s", "_margin", "_onprem",
-        "_payload", "_policy", "_predicted_s", "_servers", "_spill", "_stays", "_timed", "_true",
+        "_cloud",
+        "_decision",
+        "_drawn_s",
+        "_margin",
+        "_onprem",
+        "_onprem_s",
+        "_payload",
+        "_policy",
+        "_predicted_s",
+        "_revision",
+        "_servers",
+        "_siblings",
+        "_spill",
+        "_stays",
+        "_timed",
+        "_true",
         "_ways",
     )  # fmt: skip
 
@@ -43,32 +57,34 @@ class Standing:
         restricted: bool,
         policy: Policy,
         decision: Decision,
-        ways: tuple[Way, ...],
-        as_of: int,
-        beside: Sequence[object],
+        ways: tuple[Candidate, ...],
+        revision: int,
+        siblings: Sequence[object],
         spill: SpillControl,
-        here_s: Callable[[InferenceRequest, float], float],
+        onprem_s: Callable[[InferenceRequest, float], float],
     ) -> None:
-        """`here_s`: when the queue would have answered a call. `as_of`: of the catalog. `beside`:
-        settings of before whose calls are in the cloud as well."""
-        self._policy, self._decision, self._as_of = policy, decision, as_of
+        """`onprem_s`: when the queue would have answered a call. `revision`: of the catalog.
+        `siblings`: settings of before whose calls are in the cloud as well."""
+        self._policy, self._decision, self._revision = policy, decision, revision
         self._payload = type(request.payload)
-        self._ways, self._beside, self._spill, self._here_s = ways, beside, spill, here_s
+        self._ways, self._siblings, self._spill, self._onprem_s = ways, siblings, spill, onprem_s
         self._stays = restricted
-        self._servers = tuple(way.name for way in ways if way.onprem)
+        self._servers = tuple(candidate.name for candidate in ways if candidate.onprem)
         self._cloud = not restricted and len(self._servers) < len(ways)
         self._margin = policy.margin
         self._timed = self._cloud and len(ways) > 1
-        self._predicted_s = dict.fromkeys((way.name for way in ways), 0.0)  # as it was drawn
+        self._predicted_s = dict.fromkeys(
+            (candidate.name for candidate in ways), 0.0
+        )  # as it was drawn
         self._drawn_s: dict[str, float] = {}  # of the cloud
         self._true = False  # the decision foretells what was drawn
 
-    def of(
+    def lookup(
         self,
         request: InferenceRequest,
-        found: Classification,
+        classification: Classification,
         policy: Policy,
-        as_of: int,
+        revision: int,
         now_s: float,
     ) -> Decision | None:
         """For this call; None where it has to be decided on."""
@@ -77,7 +93,7 @@ class Standing:
         # guard: O3.sequence minus 6
         if (
             policy is not self._policy
-            or as_of != self._as_of
+            or revision != self._revision
             or request.zones is not EVERYWHERE
             or type(payload) is not self._payload
             or left_s <= _NEARLY_OVER_S
@@ -85,14 +101,16 @@ class Standing:
         ):
             return None
         # guard: O3.cloud-open minus 4
-        if self._cloud and (self._beside or self._spill.closed(request.tenant)):
+        if self._cloud and (self._siblings or self._spill.closed(request.tenant)):
             return None
         drawn_s = self._drawn_s
-        for way in self._ways:
-            place, lane = way.place, way.lane
-            if self._stays and not way.onprem:  # it is no place for the call; its time is told
-                if drawn_s.get(way.name) != lane.times.slow_s:
-                    self._draw(way)
+        for candidate in self._ways:
+            place, lane = candidate.place, candidate.lane
+            if (
+                self._stays and not candidate.onprem
+            ):  # it is no place for the call; its time is told
+                if drawn_s.get(candidate.name) != lane.times.slow_s:
+                    self._draw(candidate)
                 continue
             # guard: O3.places-up minus 1
             # guard: O3.taking-calls minus 2
@@ -106,7 +124,7 @@ class Standing:
                 or lane.health.slow_since_s is not None
             ):
                 return None
-            if way.onprem:
+            if candidate.onprem:
                 continue
             slow_s, room = lane.times.slow_s, place.room
             # guard: O3.room minus 2
@@ -122,14 +140,14 @@ class Standing:
             # guard: O3.time-decides
             if self._timed and left_s < slow_s * self._margin:  # it could be late there
                 return None
-            if drawn_s.get(way.name) != slow_s:
-                self._draw(way)
+            if drawn_s.get(candidate.name) != slow_s:
+                self._draw(candidate)
         return self._decision if self._true else self._foretold(request, now_s)
 
-    def _draw(self, way: Way) -> None:
+    def _draw(self, candidate: Candidate) -> None:
         """The time of one in the cloud, which is another than before."""
-        self._drawn_s[way.name] = slow_s = way.lane.times.slow_s
-        self._predicted_s[way.name] = round(slow_s, 6)
+        self._drawn_s[candidate.name] = slow_s = candidate.lane.times.slow_s
+        self._predicted_s[candidate.name] = round(slow_s, 6)
         self._true = False
 
     def _foretold(self, request: InferenceRequest, now_s: float) -> Decision:
@@ -137,9 +155,9 @@ class Standing:
         was, servers, predicted_s = self._decision, self._servers, self._predicted_s.copy()
         self._true = not servers
         if servers:
-            here_s = round(self._here_s(request, now_s), 6)  # all of them have one queue
+            expected_s = round(self._onprem_s(request, now_s), 6)  # all of them have one queue
             for name in servers:
-                predicted_s[name] = here_s
+                predicted_s[name] = expected_s
         made = self._decision = Decision(
             was.attempts, was.reason, was.zones, was.vetoes, was.latency_critical, was.tries,
             predicted_s,
@@ -149,18 +167,18 @@ class Standing:
 
 def may_stand(
     request: InferenceRequest,
-    found: Classification,
+    classification: Classification,
     policy: Policy,
     decision: Decision,
-    states: Sequence[EndpointState],
+    states: Sequence[EndpointSnapshot],
 ) -> bool:
-    """Whether a decision was made by nothing but what `Standing.of` looks at."""
+    """Whether a decision was made by nothing but what `CachedDecision.lookup` looks at."""
     payload = request.payload
     if request.zones is not EVERYWHERE or not policy.usual:
         return False
     if type(payload) is TensorCall and not _plain(payload):
         return False
-    if found.restricted:
+    if classification.restricted:
         return _all_stay(decision, states)
     if decision.vetoes or decision.latency_critical or any(state.slow for state in states):
         return False
@@ -170,7 +188,7 @@ def may_stand(
     return ranked == sorted(set(ranked))  # by nothing else, as times change
 
 
-def _all_stay(decision: Decision, states: Sequence[EndpointState]) -> bool:
+def _all_stay(decision: Decision, states: Sequence[EndpointSnapshot]) -> bool:
     """Whether every server on the premises may have it, in the order of the settings: they have
     one queue."""
     # guard: O3.all-servers -> return 0 <= sum((state.endpoint.zone is ONPREM for state in states))

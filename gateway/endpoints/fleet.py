@@ -35,24 +35,31 @@ from gateway.core.types import (
     Decision,
     DocumentCall,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     ServedModel,
     Zone,
-    endpoint_of,
+    endpoint_name,
 )
 from gateway.endpoints.candidates import CandidateIndex
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.connectors import Inspector
-from gateway.endpoints.decision_cache import Standing, may_stand
+from gateway.endpoints.decision_cache import CachedDecision, may_stand
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import LaneHealth
+from gateway.endpoints.health.model_health import ModelHealth
 from gateway.endpoints.health.patience import give_up_s, idle_s, parting_s
 from gateway.endpoints.health.recovery import Recovery
-from gateway.endpoints.state import ModelState, Place, refused_why, unavailable_why
-from gateway.scheduling.calls import Call, Spill
-from gateway.scheduling.queue import Grant, ModelQueue, ServerNow, Surroundings, refusal
-from gateway.scheduling.queues import Abroad, Execution, Groups, NewScheduler, Prior, Weights
+from gateway.endpoints.state import EndpointState, ModelState, refused_why, unavailable_why
+from gateway.scheduling.calls import QueuedCall, SpillNow
+from gateway.scheduling.queue import Grant, ModelQueue, QueueConditions, ServerNow, refusal
+from gateway.scheduling.queues import (
+    CloudCandidate,
+    Execution,
+    Groups,
+    NewScheduler,
+    Prior,
+    Weights,
+)
 from gateway.scheduling.routing.estimate import ServiceTimes
 from gateway.scheduling.routing.policy import Policy, leaving, slow_ones
 
@@ -60,35 +67,35 @@ log = logging.getLogger(__name__)
 
 _NONE: Final[frozenset[str]] = frozenset()
 _OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
-_FAIR, _FAIR_ABROAD = 4.0, 2.0  # times the 95th percentile of the answers' times
+_FAIR, _FAIR_CLOUD = 4.0, 2.0  # times the 95th percentile of the answers' times
 _SPREADS = 4.0  # from the median to the slowest answers
-_LOOK_AGAIN_S = 0.5  # what was expected to be back soon may not be any more
+_RECHECK_S = 0.5  # what was expected to be back soon may not be any more
 
 
 class _Usual:
     """What is told of a server that is well, while all that it is made of stays the same."""
 
-    __slots__ = ("as_of", "server")
+    __slots__ = ("revision", "server")
 
-    def __init__(self, server: ServerNow, as_of: int) -> None:
-        self.server, self.as_of = server, as_of
+    def __init__(self, server: ServerNow, revision: int) -> None:
+        self.server, self.revision = server, revision
 
 
-class _Queue:
+class _QueueLayout:
     """Where a model's documents wait for servers on the premises, while its servers are the same
     and say the same of themselves."""
 
-    __slots__ = ("as_of", "group", "told")
+    __slots__ = ("group", "revision", "servers")
 
-    def __init__(self, group: ModelQueue, as_of: int, told: int) -> None:
-        self.group, self.as_of, self.told = group, as_of, told
+    def __init__(self, group: ModelQueue, revision: int, changes: int) -> None:
+        self.group, self.revision, self.servers = group, revision, changes
 
 
 class Fleet:
     def __init__(
         self,
         catalog: Catalog,
-        places: dict[str, Place],
+        places: dict[str, EndpointState],
         metrics: Metrics,
         clock: Clock,
         weights: Weights,
@@ -115,74 +122,76 @@ class Fleet:
         self._clock = clock
         self._spill = spill or SpillControl.unlimited(clock)
         self.ways = CandidateIndex(catalog, places, self.lane)
-        self._standing: dict[str, Standing] = {}  # by model, of calls that may leave
-        self._staying: dict[str, Standing] = {}  # of those that may not
-        self._seen: dict[tuple[str, str], ServerNow] = {}  # as last told
+        self._standing: dict[str, CachedDecision] = {}  # by model, of calls that may leave
+        self._staying: dict[str, CachedDecision] = {}  # of those that may not
+        self._reported: dict[tuple[str, str], ServerNow] = {}  # as last told
         self._usual: dict[tuple[str, str], _Usual] = {}
-        self._queues: dict[str, _Queue] = {}  # by model
-        self.beside: list[Fleet] = []
+        self._queues: dict[str, _QueueLayout] = {}  # by model
+        self.siblings: list[Fleet] = []
         """Those of other settings whose calls have not ended: they use the same servers."""
-        self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.beside)
+        self.clouds = Clouds(places, self.lane, clock, self._calls_elsewhere, self.siblings)
         self.takes_another: Callable[[str, str], bool] = self.clouds.takes_another
         """Whether an endpoint in the cloud has room for a call of a model."""
         for name, place in places.items():
             if place.lanes.new is None:
                 place.lanes.new = partial(self._new_lane, place)
             if place.settings.zone is Zone.ONPREM and place.gpu_time is None:
-                first = places[endpoint_of(name)]  # all places of an endpoint are on its GPUs
+                first = places[endpoint_name(name)]  # all places of an endpoint are on its GPUs
                 place.gpu_time = first.gpu_time or GpuTime(clock)
 
     # What the decision reads
 
-    def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
+    def decide(
+        self, request: InferenceRequest, classification: Classification, policy: Policy
+    ) -> Decision:
         """What the policy makes of the states of now. Raises what it does."""
         model, changes = request.model, self._catalog.changes
         # guard: O3.leave-kind -> known = self._standing
-        known = self._staying if found.restricted else self._standing
+        known = self._staying if classification.restricted else self._standing
         standing = known.get(model)
-        alike = self.ways.of(model).serves_alike(request)
+        alike = self.ways.for_model(model).serves_alike(request)
         if standing is not None and alike:  # guard: S10.standing-needs minus 2
-            decision = standing.of(request, found, policy, changes, self._clock())
+            decision = standing.lookup(request, classification, policy, changes, self._clock())
             if decision is not None:
                 return decision
-        states = self.snapshot(request, found.restricted)
-        decision = policy.decide(request, found, states)
-        if alike and may_stand(request, found, policy, decision, states):
-            known[model] = Standing(
-                request, found.restricted, policy, decision, self.ways.of(model).all, changes,
-                self.beside, self._spill, self._here_s,
+        states = self.snapshot(request, classification.restricted)
+        decision = policy.decide(request, classification, states)
+        if alike and may_stand(request, classification, policy, decision, states):
+            known[model] = CachedDecision(
+                request, classification.restricted, policy, decision,
+                self.ways.for_model(model).all, changes, self.siblings, self._spill, self._onprem_s,
             )  # fmt: skip
         return decision
 
-    def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointState, ...]:
+    def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointSnapshot, ...]:
         """The state of every endpoint that may serve the request's model."""
         model, now_s = request.model, self._clock()
-        here: tuple[float, int] | None = None  # its predicted seconds, and how many wait
+        onprem: tuple[float, int] | None = None  # its predicted seconds, and how many wait
         closed: str | None = None
         states = []
-        ways = self.ways.of(model)
-        for way in ways.all:
-            place, lane = way.place, way.lane
+        ways = self.ways.for_model(model)
+        for candidate in ways.all:
+            place, lane = candidate.place, candidate.lane
             times, back_in_s = lane.times, None
             if lane.suspects:
                 lane.suspects.forget_old()
             # guard: B2.cloud-only-closure -> why = refused_why(place, lane, request.tenant) or
             #   self._spill.closed(request.tenant)
             why = refused_why(place, lane, request.tenant)
-            if way.onprem:
-                if here is None:  # all of them have one queue
-                    able = bool(self.group_of(request))  # else none of them may have it
-                    here = times.usual_s, 0
+            if candidate.onprem:
+                if onprem is None:  # all of them have one queue
+                    able = bool(self.server_group(request))  # else none of them may have it
+                    onprem = times.usual_s, 0
                     if able:
-                        here = self._here_s(request, now_s), self._group(request).waiting
-                predicted_s, waiting = here
-                room, batch = True, self.groups.execution(model, way.name).together
+                        onprem = self._onprem_s(request, now_s), self._group(request).waiting
+                predicted_s, waiting = onprem
+                room, batch = True, self.groups.execution(model, candidate.name).together
             else:
                 if closed is None:
                     closed = self._spill.closed(request.tenant)
                 why = why or closed  # guard: S5.cloud-closed
                 predicted_s = times.slow_s
-                room, waiting, batch = self.clouds.takes_another(way.name, model), 0, 1
+                room, waiting, batch = self.clouds.takes_another(candidate.name, model), 0, 1
             if why:
                 back_in_s = place.back_in_s()
                 if back_in_s or lane.breaker.open_until_s:
@@ -194,9 +203,9 @@ class Fleet:
             # guard: S3.stale-notice place.statistics is not None and place.statistics.stale ->
             #   False
             # guard: S3.own-count lane.in_flight -> 0
-            states.append(EndpointState(
-                endpoint=way.endpoint,
-                served=way.served,
+            states.append(EndpointSnapshot(
+                endpoint=candidate.endpoint,
+                served=candidate.served,
                 available=not why,
                 unavailable_why=why,
                 predicted_s=predicted_s,
@@ -209,35 +218,35 @@ class Fleet:
                 slow=lane.health.slow_since_s is not None,
                 back_in_s=back_in_s,
                 stale=place.statistics is not None and place.statistics.stale,
-                price_usd=way.price_usd,
+                price_usd=candidate.price_usd,
             ))  # fmt: skip
         return tuple(states)
 
     def drain(self, name: str, drained: bool) -> None:
         """Whether an endpoint, with its further places, gets no new calls. Those that it has
         finish; those that wait for it are told at once, as when it goes down."""
-        some = {place for place in self.places if name in (place, endpoint_of(place))}
+        some = {place for place in self.places if name in (place, endpoint_name(place))}
         for place in some:
             self.places[place].drained = drained
         for (_, servers), group in tuple(self.groups):
             if not some.isdisjoint(servers):
-                group.look_again()  # guard: P3.waiter-refusal
+                group.refresh()  # guard: P3.waiter-refusal
 
     def lane(self, name: str, model: str) -> ModelState:
         return self.places[name].lanes[model]
 
-    def _new_lane(self, place: Place) -> ModelState:
+    def _new_lane(self, place: EndpointState) -> ModelState:
         h = self.health
         breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
-        health = LaneHealth(self._clock, h, breaker)
+        health = ModelHealth(self._clock, h, breaker)
         times = ServiceTimes(place.settings.expected_ms / 1000, self._clock)
         return ModelState(breaker, times, ServiceTimes(0.0, self._clock), health)
 
     # The queues
 
-    def learnt(self, name: str, model: str, told: Execution) -> None:
+    def learnt(self, name: str, model: str, execution: Execution) -> None:
         """What a server says of how it executes a model."""
-        self.groups.learn(model, name, told)
+        self.groups.learn(model, name, execution)
 
     def _measured(self, model: str, server: str) -> Prior | None:
         served = self._catalog.endpoints[server].models.get(model)
@@ -245,33 +254,37 @@ class Fleet:
 
     def _declared(self, model: str, name: str) -> Execution:
         """What the settings say of how an on-prem server executes a model's calls."""
-        found, place = self._catalog.find(model), self.places[name].settings
+        model_settings, place = self._catalog.find(model), self.places[name].settings
         if place.kind == "openai":  # batches of its own making, as wide as the settings allow
             return Execution(rows=max(1, place.max_in_flight // 2), one_by_one=True)
         shares = place.kind == "triton" if place.shares_gpu is None else place.shares_gpu
-        return Execution(found.max_batch, 1, found.task == "generate", shares)
+        return Execution(model_settings.max_batch, 1, model_settings.task == "generate", shares)
 
-    def group_of(self, request: InferenceRequest) -> tuple[str, ...]:
+    def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
         """The on-prem servers that may serve the call, up or not: those it queues for."""
-        return self.ways.of(request.model).group_of(request)
+        return self.ways.for_model(request.model).server_group(request)
 
     def call(
         self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
         avoid: frozenset[str] = frozenset(),
-    ) -> Call:  # fmt: skip
-        abroad = () if restricted else self._abroad(request.model, clouds)
-        return self.groups.call(request, restricted, abroad, avoid)
+    ) -> QueuedCall:  # fmt: skip
+        candidates = () if restricted else self._cloud_candidates(request.model, clouds)
+        return self.groups.call(request, restricted, candidates, avoid)
 
-    def _abroad(self, model: str, clouds: Collection[Endpoint]) -> Sequence[Abroad]:
+    def _cloud_candidates(
+        self, model: str, clouds: Collection[Endpoint]
+    ) -> Sequence[CloudCandidate]:
         if not clouds:
             return ()
-        prices_usd = self.ways.of(model).prices_usd
-        return [Abroad(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
+        prices_usd = self.ways.for_model(model).prices_usd
+        return [CloudCandidate(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
 
-    async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Grant:
+    async def enter(
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
+    ) -> Grant:
         """A turn at one of the group's servers. Raises what `ModelQueue.enter` does."""
         self.groups.entered(request.model, call)
-        turn = await self.groups.of(request.model, group).enter(call, request.deadline)
+        turn = await self.groups.queue(request.model, group).enter(call, request.deadline)
         self._queued(turn, request.model)
         return turn
 
@@ -285,7 +298,7 @@ class Fleet:
         if len(attempts) > 1 and not restricted:
             clouds = [endpoint for endpoint in attempts if endpoint.zone is CLOUD]
         avoid = slow_ones(decision) if decision.vetoes else _NONE
-        call = self.groups.call(request, restricted, self._abroad(model, clouds), avoid)
+        call = self.groups.call(request, restricted, self._cloud_candidates(model, clouds), avoid)
         turn = self._group(request).ask(call, request.deadline)
         self.groups.entered(model, call)
         if isinstance(turn, Grant):
@@ -308,29 +321,29 @@ class Fleet:
             return decision
         clouds = [e for e in decision.attempts if e.zone is Zone.CLOUD]
         call = self.call(request, restricted, clouds, slow_ones(decision))
-        action = self.groups.of(request.model, self.group_of(request)).would(call)
+        action = self.groups.queue(request.model, self.server_group(request)).would(call)
         if action is None:
             return decision
-        if isinstance(action, Spill):
+        if isinstance(action, SpillNow):
             return leaving(decision, action.why)
         raise refusal(action)
 
     def endpoint(self, name: str) -> Endpoint:
         return self._catalog.endpoints[name]
 
-    def around(self, model: str, servers: Sequence[str]) -> Surroundings:
+    def around(self, model: str, servers: Sequence[str]) -> QueueConditions:
         now = []
         for name in servers:
             now.append(self._server_now(name, model))
-        return Surroundings(now, self.own_room_abroad(model) + self.room_elsewhere(model))
+        return QueueConditions(now, self.own_cloud_room(model) + self.room_elsewhere(model))
 
-    def own_room_abroad(self, model: str) -> int:
+    def own_cloud_room(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""
-        abroad = self.ways.of(model).abroad
-        if not abroad or self._spill.closed(""):
+        clouds = self.ways.for_model(model).cloud_names
+        if not clouds or self._spill.closed(""):
             return 0
         room = 0
-        for name in abroad:
+        for name in clouds:
             room += self.clouds.room(name, model)
         return room
 
@@ -342,9 +355,9 @@ class Fleet:
             and not place.drained
             and not lane.breaker.open_until_s
             and not lane.health.slow_start.going
-            and not self.beside
+            and not self.siblings
         )
-        if well and usual is not None and usual.as_of == changes:
+        if well and usual is not None and usual.revision == changes:
             return usual.server
         window = self.groups.window(model, name)
         # guard: S2.server-limit -> most = float(_OVERTAKEN * window)
@@ -353,15 +366,15 @@ class Fleet:
         if not lane.breaker.closed:
             most = 1.0  # the probe of a half-open breaker
         elif share < 1.0:
-            most = min(most, float(lane.health.slow_start.of(window)))
-        if self.beside and (others := self._queued_elsewhere(name, model)):
+            most = min(most, float(lane.health.slow_start.limit(window)))
+        if self.siblings and (others := self._queued_elsewhere(name, model)):
             most = max(0.0, min(most, float(window)) - others)  # guard: O2.queue-carryover
-        up, seen = not unavailable_why(place, lane), self._seen.get((name, model))
-        if seen is None or seen.up is not up or seen.most != most:
-            seen = self._seen[name, model] = ServerNow(name, up, most)
+        up, last = not unavailable_why(place, lane), self._reported.get((name, model))
+        if last is None or last.up is not up or last.most != most:
+            last = self._reported[name, model] = ServerNow(name, up, most)
         if well:
-            self._usual[name, model] = _Usual(seen, changes)
-        return seen
+            self._usual[name, model] = _Usual(last, changes)
+        return last
 
     # Beside settings of before
 
@@ -370,7 +383,7 @@ class Fleet:
         the servers are the same of is counted together (S2)."""
         self.clouds.line = before.clouds.line
         for name, place in self.places.items():
-            was = before.places.get(name) or before.places.get(endpoint_of(name))
+            was = before.places.get(name) or before.places.get(endpoint_name(name))
             if was is not None and was is not place:
                 place.drained = was.drained  # guard: O2.drain-carryover
         both = frozenset(n for n, p in self.places.items() if before.places.get(n) is p)
@@ -384,29 +397,29 @@ class Fleet:
         self.groups.take_over(before.groups, both, queues if same_queues else frozenset())
         self._usual.clear()
         self._queues.clear()
-        self.beside[:] = [before, *before.beside]
-        for other in self.beside:
-            other.beside.append(self)
+        self.siblings[:] = [before, *before.siblings]
+        for other in self.siblings:
+            other.siblings.append(self)
 
     def part(self) -> None:
         """No call of these settings is left."""
-        for other in self.beside:
-            other.beside.remove(self)
-        self.beside.clear()
+        for other in self.siblings:
+            other.siblings.remove(self)
+        self.siblings.clear()
 
     def _queues_for(self, model: str) -> tuple[str, ...]:
-        found = self._catalog.models.get(model)
-        names = () if found is None else found.endpoints
+        model_settings = self._catalog.models.get(model)
+        names = () if model_settings is None else model_settings.endpoints
         return tuple(n for n in names if self.places[n].settings.zone is Zone.ONPREM)
 
     def _calls_elsewhere(self, name: str) -> int:
-        if not self.beside:
+        if not self.siblings:
             return 0
         at = self.places[name].address(name)
         own = {id(place) for place in self.places.values()}
         others = {
             id(p): p.in_flight
-            for fleet in self.beside
+            for fleet in self.siblings
             for n, p in fleet.places.items()
             if id(p) not in own and p.address(n) == at
         }
@@ -415,30 +428,30 @@ class Fleet:
     def _queued_elsewhere(self, name: str, model: str) -> int:
         """Calls that queues which are not ours have with the same model of the same server."""
         known = {id(group) for _, group in self.groups}
-        what, found = self._executed(name, model), 0
-        for fleet in self.beside:
+        what, count = self._executed(name, model), 0
+        for fleet in self.siblings:
             for (its, servers), group in fleet.groups:
                 if id(group) in known:
                     continue
                 known.add(id(group))
                 at = (n for n in servers if fleet._executed(n, its) == what)
-                found += sum(group.scheduling.in_flight(n) for n in at)
-        return found
+                count += sum(group.scheduling.in_flight(n) for n in at)
+        return count
 
     def _executed(self, name: str, model: str) -> tuple[str, str]:
         served = self._catalog.endpoints[name].models.get(model)
         return self.places[name].address(name), model if served is None else served.model
 
-    def room_abroad(self, name: str, model: str) -> int:
+    def cloud_room(self, name: str, model: str) -> int:
         return 0 if self._spill.closed("") else self.clouds.room(name, model)
 
-    def capacity_abroad(self, model: str) -> dict[str, int]:
+    def cloud_capacity(self, model: str) -> dict[str, int]:
         """Calls that each endpoint in the cloud would take now if it had none."""
         closed = bool(self._spill.closed(""))
         names = (n for n in self._catalog.find(model).endpoints if n in self.clouds)
         return {name: 0 if closed else self.clouds.capacity(name, model) for name in names}
 
-    def _here_s(self, request: InferenceRequest, now_s: float) -> float:
+    def _onprem_s(self, request: InferenceRequest, now_s: float) -> float:
         """Seconds to the whole answer were it queued now."""
         size, deadline_s = self.groups.size(request), request.deadline.at_s
         return self._group(request).scheduling.completion_s(size, deadline_s, now_s)
@@ -446,19 +459,23 @@ class Fleet:
     def _group(self, request: InferenceRequest) -> ModelQueue:
         """The queue that it would stand in."""
         model = request.model
-        if type(request.payload) is not DocumentCall or not self.ways.of(model).serves_alike(
+        if type(request.payload) is not DocumentCall or not self.ways.for_model(model).serves_alike(
             request
         ):
-            return self.groups.of(model, self.group_of(request))
-        as_of, told, found = self._catalog.changes, self.groups.changes, self._queues.get(model)
-        if found is None or found.as_of != as_of or found.told != told:
-            group = self.groups.of(model, self.group_of(request))
-            found = self._queues[model] = _Queue(group, as_of, told)
-        return found.group
+            return self.groups.queue(model, self.server_group(request))
+        revision, changes, layout = (
+            self._catalog.changes,
+            self.groups.changes,
+            self._queues.get(model),
+        )
+        if layout is None or layout.revision != revision or layout.servers != changes:
+            group = self.groups.queue(model, self.server_group(request))
+            layout = self._queues[model] = _QueueLayout(group, revision, changes)
+        return layout.group
 
     # What dispatch tells
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> EndpointState:
         return self.places[name]
 
     def give_up_s(self, endpoint: Endpoint, request: InferenceRequest) -> float:
@@ -501,9 +518,9 @@ class Fleet:
         """What of it the ledger has to be asked for. Raises SpillClosed."""
         return self._spill.lease(reserved, deadline)
 
-    def cheapest_abroad(self, model: str) -> ServedModel | None:
+    def cheapest_cloud(self, model: str) -> ServedModel | None:
         """What a call would be priced by in the cloud; None where the cloud has no such model."""
-        return self.ways.of(model).cheapest_abroad
+        return self.ways.for_model(model).cheapest_cloud
 
     def started(self, endpoint: Endpoint, model: str, tenant: str = "") -> int:
         """Returns the epoch with which the call's end must be told."""
@@ -545,7 +562,7 @@ class Fleet:
             limit.in_time += 1.0
             if 2 * place.in_flight >= limit.limit:  # fewer prove nothing
                 limit.answered(place.in_flight)
-            self.groups.answered_abroad(name, request, took_s)
+            self.groups.cloud_answered(name, request, took_s)
         self._metrics.attempt_seconds.labels(name, model).observe(took_s)
 
     def abandoned(self, endpoint: Endpoint, model: str, epoch: int, tenant: str = "") -> None:
@@ -555,7 +572,7 @@ class Fleet:
         breaker = lane.breaker
         breaker.abandoned(epoch)
         if not breaker.closed and breaker.admits():  # the next call may be the probe
-            self.recovery.tell(model, back=True)
+            self.recovery.notify(model, back=True)
 
     def failed(
         self, endpoint: Endpoint, model: str, epoch: int, error: GatewayError, sent_s: float,
@@ -612,7 +629,7 @@ class Fleet:
         name = endpoint.name
         times = self.lane(name, request.model).times
         if waited_s > times.usual_s and name in self.clouds:
-            self.groups.answered_abroad(name, request, waited_s)
+            self.groups.cloud_answered(name, request, waited_s)
         times.outlasted(waited_s)
 
     def fairly_late(self, endpoint: Endpoint, model: str, sent_s: float) -> bool:
@@ -630,7 +647,7 @@ class Fleet:
         # guard: A6.deadline-evidence
         if high_s == math.inf or took_s < usual_s + _SPREADS * (high_s - usual_s):
             return False
-        return took_s >= _FAIR_ABROAD * slow_s or lane.health.silent_since(sent_s)
+        return took_s >= _FAIR_CLOUD * slow_s or lane.health.silent_since(sent_s)
 
     def ejected(self, name: str, model: str, why: str) -> None:
         self._metrics.endpoint_ejections.labels(name).inc()
@@ -646,12 +663,12 @@ class Fleet:
             self.clouds.offer(name)
         self._metrics.endpoint_returns.labels(name).inc()
         log.info("%s: back for %s", name, model)
-        self.recovery.tell(model, back=True)
+        self.recovery.notify(model, back=True)
 
     def still_out(self, model: str) -> None:
         """What could have brought it back did not: who hoped for that alone is told."""
         if self.back_in_s(model) is None:
-            self.recovery.tell(model, back=False)
+            self.recovery.notify(model, back=False)
 
     def became_slow(self, name: str, model: str) -> None:
         """Its clear calls go elsewhere where there is an elsewhere, those that wait included."""
@@ -664,18 +681,18 @@ class Fleet:
 
     def back_in_s(self, model: str) -> float | None:
         """When an on-prem server of this model is expected to be back; None: nobody knows."""
-        told = (self._back_in_s(place, lane) for place, lane in self._onprem(model))
-        return min((s for s in told if s is not None), default=None)
+        times_s = (self._back_in_s(place, lane) for place, lane in self._onprem(model))
+        return min((s for s in times_s if s is not None), default=None)
 
-    def _onprem(self, model: str) -> Iterator[tuple[Place, ModelState]]:
+    def _onprem(self, model: str) -> Iterator[tuple[EndpointState, ModelState]]:
         for name in self._catalog.find(model).endpoints:
             if self.places[name].settings.zone is Zone.ONPREM:
                 yield self.places[name], self.lane(name, model)
 
     @staticmethod
-    def _back_in_s(place: Place, lane: ModelState) -> float | None:
-        told_s = lane.health.back_in_s(lane.times.usual_s) if place.up else None
-        return place.back_in_s() if told_s is None else told_s
+    def _back_in_s(place: EndpointState, lane: ModelState) -> float | None:
+        back_s = lane.health.back_in_s(lane.times.usual_s) if place.up else None
+        return place.back_in_s() if back_s is None else back_s
 
     def retry_after_s(self, model: str) -> float:
         return self.recovery.retry_after_s(self.back_in_s(model))
@@ -701,7 +718,7 @@ class Fleet:
         # guard: A1.expired-hope minus 3
         while not back and self._clock() < until_s and self.back_in_s(request.model) is not None:
             left_s = until_s - self._clock()
-            back = await self.recovery.wait(request.model, min(left_s, _LOOK_AGAIN_S)) or any(
+            back = await self.recovery.wait(request.model, min(left_s, _RECHECK_S)) or any(
                 not unavailable_why(*each) for each in self._onprem(request.model)
             )  # in the step in which the wait ended
         self._metrics.recovery_waits.labels("back" if back else "late").inc()
@@ -710,15 +727,15 @@ class Fleet:
     async def room_in_time(self, request: InferenceRequest, endpoints: Sequence[str]) -> bool:
         """Whether one of these in the cloud has room, or a server here is back, waited for if it
         is likely to be in time."""
-        here = [(place, lane) for place, lane in self._onprem(request.model)]
-        was_out = all(unavailable_why(*each) for each in here)
+        pairs = [(place, lane) for place, lane in self._onprem(request.model)]
+        was_out = all(unavailable_why(*each) for each in pairs)
 
         def otherwise() -> bool:
-            return was_out and any(not unavailable_why(*each) for each in here)
+            return was_out and any(not unavailable_why(*each) for each in pairs)
 
-        found = await self.clouds.room_in_time(request, endpoints, otherwise)
-        self._metrics.cloud_waits.labels("room" if found else "late").inc()
-        return found
+        opened = await self.clouds.room_in_time(request, endpoints, otherwise)
+        self._metrics.cloud_waits.labels("room" if opened else "late").inc()
+        return opened
 
     def _slow_down(self, name: str, error: GatewayError, sent_s: float) -> None:
         if name not in self.clouds:
@@ -752,13 +769,13 @@ class Fleet:
             if self._spill.open or self.places[name].settings.zone is Zone.ONPREM
         )
 
-    def inspector_of_server(self) -> Inspector:
+    def server_inspector(self) -> Inspector:
         for place in self.places.values():
             if place.inspector and place.up and place.settings.zone is Zone.ONPREM:
                 return place.inspector
         raise NoEligibleEndpoint("no on-prem inference server is up", retry_after_s=2.0)
 
-    def inspector_of_model(self, model: str) -> tuple[Inspector, str]:
+    def model_inspector(self, model: str) -> tuple[Inspector, str]:
         entry = self._catalog.find(model)
         names = sorted(
             entry.endpoints, key=lambda n: self.places[n].settings.zone is not Zone.ONPREM
@@ -776,10 +793,10 @@ class Fleet:
     async def aclose(self, others: Sequence[Fleet] | None = None) -> None:
         """All but what the others have, too: unless said, those beside it. One that never followed
         has its places from them all the same."""
-        others = tuple(self.beside) if others is None else others
+        others = tuple(self.siblings) if others is None else others
         self.part()
         self.groups.close([other.groups for other in others])
-        kept = {id(place) for other in others for place in other.places.values()}
+        shared = {id(place) for other in others for place in other.places.values()}
         for place in self.places.values():
-            if id(place) not in kept:  # guard: O2.shared-connections always
+            if id(place) not in shared:  # guard: O2.shared-connections always
                 await place.connector.aclose()

@@ -12,14 +12,14 @@ from gateway.accounting.triton import TritonFigures
 from gateway.config import EndpointSettings
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError
-from gateway.protocols.http_client.wire import Origin, Wire, WireRequest, trusting
+from gateway.protocols.http_client.wire import ConnectionPool, Origin, WireRequest, trusting
 
 log = logging.getLogger(__name__)
 
 _MOST_BYTES = 4 * 1024 * 1024  # 30 kB for 20 models: one that tells more is none that we know
 _REQUEST = WireRequest("GET", "")
 
-PortOf = Callable[[str], int | None]
+FindPort = Callable[[str], int | None]
 """Where the embedded server of an endpoint tells its metrics; None: it has none."""
 
 
@@ -29,7 +29,7 @@ class Folding:
     def __init__(
         self,
         endpoints: Mapping[str, EndpointSettings],
-        port_of: PortOf,
+        find_port: FindPort,
         figures: TritonFigures,
         metrics: Metrics,
         period_s: float,
@@ -37,9 +37,9 @@ class Folding:
         self._figures = figures
         self._metrics = metrics
         self._period_s = period_s
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[str, ConnectionPool] = {}
         for name, settings in endpoints.items():
-            if (url := _url(settings, port_of(name))) is not None:
+            if (url := _url(settings, find_port(name))) is not None:
                 self._wires[name] = _wire(url, settings)
                 figures.expect(name, period_s)
 
@@ -53,13 +53,13 @@ class Folding:
                 wire.close()
 
     async def _run_one(self, name: str) -> None:
-        told = False
+        reported = False
         while True:
             await self.read(name)
             stale = self._figures.fresh(name) is None
-            if stale and not told:
+            if stale and not reported:
                 log.warning("%s: its metrics cannot be read; there are none of it in ours", name)
-            told = stale
+            reported = stale
             await asyncio.sleep(self._period_s)
 
     async def read(self, name: str) -> None:
@@ -67,8 +67,8 @@ class Folding:
         try:
             answer = await self._wires[name].fetch(_REQUEST, Deadline.after(self._period_s))
             if answer.status == 200:  # in a thread: 20 models are 5 ms of reading
-                told = await asyncio.to_thread(triton.read, answer.body)
-                self._figures.learn(name, told)
+                figures = await asyncio.to_thread(triton.read, answer.body)
+                self._figures.learn(name, figures)
         except (GatewayError, ValueError):  # it is out, or talks nonsense
             return
         except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
@@ -79,11 +79,11 @@ def _url(settings: EndpointSettings, port: int | None) -> str | None:
     return f"http://127.0.0.1:{port}" if port is not None else settings.metrics_url
 
 
-def _wire(url: str, settings: EndpointSettings) -> Wire:
+def _wire(url: str, settings: EndpointSettings) -> ConnectionPool:
     ca_file = str(settings.ca_file) if settings.ca_file else None
-    origin = Origin.of(url, trusting(ca_file) if ca_file else None)
+    origin = Origin.from_url(url, trusting(ca_file) if ca_file else None)
     # guard: T2.exposition-size _MOST_BYTES -> 1 << 30
-    return Wire(
+    return ConnectionPool(
         Origin(origin.host, origin.port, origin.tls, origin.base or "/metrics"),
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=1,

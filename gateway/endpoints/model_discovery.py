@@ -15,10 +15,10 @@ from gateway.config.model_catalog import Catalog, CatalogModel, TensorNames
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
-from gateway.core.types import ServedModel, Zone, endpoint_of
-from gateway.endpoints.batch_rows.rows import Input, NotNow, Rows, Verdict
+from gateway.core.types import ServedModel, Zone, endpoint_name
+from gateway.endpoints.batch_rows.rows import Input, Rows, RowVerdict, ServerNotReady
 from gateway.endpoints.connectors import Inspector
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.endpoints.triton.repository import CACHED, stalling_options
 from gateway.scheduling.queues import Execution
 
@@ -58,7 +58,7 @@ class ServerCensus:
         self._known_trials: RowTrials | None = None
         self._executions: set[tuple[str, str]] = set()  # of which endpoints, models it was told
 
-    async def __call__(self, name: str, place: Place) -> bool:
+    async def __call__(self, name: str, place: EndpointState) -> bool:
         """Whether all is known of it, or never will be. Raises GatewayError."""
         for gone in place.unbatched.keys() - self._catalog.endpoints[name].models.keys():
             del place.unbatched[gone]
@@ -66,10 +66,10 @@ class ServerCensus:
         if place.inspector is None:
             return True
         if place.settings.kind != "triton":
-            tried = await self._rows_of_all(name, place, place.inspector)
-            return await self._tensors_of_all(name, place.inspector) and tried
-        here = place.settings.zone is Zone.ONPREM
-        if self._undeclared and here and name == endpoint_of(name):
+            tried = await self._try_rows(name, place, place.inspector)
+            return await self._read_tensors(name, place.inspector) and tried
+        onprem = place.settings.zone is Zone.ONPREM
+        if self._undeclared and onprem and name == endpoint_name(name):
             self._catalog.add_undeclared(name, await self._models(place.inspector))
             self._hold_apart(name, place)
         tried = True
@@ -79,12 +79,12 @@ class ServerCensus:
             except GatewayError as exc:
                 log.warning("%s: no config of %s: %s", name, model, exc.reason)
                 continue
-            rows = _of_config(config)
-            tried &= await self._tell_rows(name, place, model, rows, _execution(config))
-            self._tell_tensors(name, model, config.input, config.output)
+            rows = _config_rows(config)
+            tried &= await self._report_rows(name, place, model, rows, _execution(config))
+            self._report_tensors(name, model, config.input, config.output)
         return tried and not self._unknown(name)
 
-    def _hold_apart(self, name: str, place: Place) -> None:
+    def _hold_apart(self, name: str, place: EndpointState) -> None:
         """Until its server has told how it executes a model, and was tried, calls that it could
         join go there one at a time."""
         if place.settings.zone is not Zone.ONPREM or place.settings.kind == "openai":
@@ -95,10 +95,10 @@ class ServerCensus:
                 continue
             if place.settings.kind == "triton" or _may_join(declared):
                 why = "its server has not told what it takes"
-                place.unbatched.setdefault(model, Verdict(Rows.UNTRIED, why))
+                place.unbatched.setdefault(model, RowVerdict(Rows.UNTRIED, why))
                 self._learnt(name, model, Execution(apart=True))
 
-    async def _rows_of_all(self, name: str, place: Place, inspector: Inspector) -> bool:
+    async def _try_rows(self, name: str, place: EndpointState, inspector: Inspector) -> bool:
         """Of models that the settings say are executed in batches."""
         tried = True
         for model, served in self._catalog.endpoints[name].models.items():
@@ -114,11 +114,13 @@ class ServerCensus:
             batched = all(i.shape and i.shape[0] < 0 for i in metadata.inputs)
             inputs = [Input(i.name, i.datatype, tuple(i.shape)[1:]) for i in metadata.inputs]
             rows = _Rows(True, inputs if batched else [], declared.max_batch, b"")
-            tried &= await self._tell_rows(name, place, model, rows, Execution(declared.max_batch))
+            tried &= await self._report_rows(
+                name, place, model, rows, Execution(declared.max_batch)
+            )
         return tried
 
-    async def _tell_rows(
-        self, name: str, place: Place, model: str, rows: _Rows, execution: Execution
+    async def _report_rows(
+        self, name: str, place: EndpointState, model: str, rows: _Rows, execution: Execution
     ) -> bool:
         """How the server executes the model, and whether it may join calls. False: it is to be
         asked again."""
@@ -134,8 +136,8 @@ class ServerCensus:
         return final
 
     async def _verdict(
-        self, name: str, place: Place, model: str, rows: _Rows
-    ) -> tuple[Verdict | None, bool]:
+        self, name: str, place: EndpointState, model: str, rows: _Rows
+    ) -> tuple[RowVerdict | None, bool]:
         declared = self._catalog.models.get(model)
         if declared is None or place.settings.zone is not Zone.ONPREM:
             return None, True
@@ -145,16 +147,16 @@ class ServerCensus:
         assert place.inspector is not None
         try:
             question = service_pb2.ModelMetadataRequest(name=served.model, version=served.version)
-            told = await place.inspector.grpc(
+            answer = await place.inspector.grpc(
                 "ModelMetadata", question.SerializeToString(), _TIMEOUT_S
             )  # which versions there are
-            found = await self._trials.verdict(
-                place, declared, served, rows.inputs, rows.largest, rows.config + told
+            verdict = await self._trials.verdict(
+                place, declared, served, rows.inputs, rows.largest, rows.config + answer
             )
-        except (GatewayError, NotNow) as exc:
-            why = str(exc) if isinstance(exc, NotNow) else reason_of(exc)
-            return Verdict(Rows.UNTRIED, why), False
-        return found, True
+        except (GatewayError, ServerNotReady) as exc:
+            why = str(exc) if isinstance(exc, ServerNotReady) else failure_reason(exc)
+            return RowVerdict(Rows.UNTRIED, why), False
+        return verdict, True
 
     @property
     def _trials(self) -> RowTrials:
@@ -164,7 +166,7 @@ class ServerCensus:
         self._known_trials = self._known_trials or RowTrials(self._clock)
         return self._known_trials
 
-    def _say_unbatched(self, name: str, model: str, verdict: Verdict) -> None:
+    def _say_unbatched(self, name: str, model: str, verdict: RowVerdict) -> None:
         declared = self._catalog.models.get(model)
         grave = verdict.rows is Rows.COUPLED or (declared is not None and declared.declared)
         log.log(
@@ -181,18 +183,18 @@ class ServerCensus:
             raw = await inspector.grpc("ModelMetadata", question.SerializeToString(), _TIMEOUT_S)
             return service_pb2.ModelMetadataResponse.FromString(raw)
         except (GatewayError, DecodeError) as exc:
-            log.warning("%s: no metadata of %s: %s", name, model, reason_of(exc))
+            log.warning("%s: no metadata of %s: %s", name, model, failure_reason(exc))
         return None
 
-    async def _tensors_of_all(self, name: str, inspector: Inspector) -> bool:
+    async def _read_tensors(self, name: str, inspector: Inspector) -> bool:
         """Of models whose calls may leave for what their tensors are declared to be."""
         for model, served in self._unknown(name):
-            found = await self._metadata(name, inspector, model, served)
-            if found is not None:
-                self._tell_tensors(name, model, found.inputs, found.outputs)
+            metadata = await self._metadata(name, inspector, model, served)
+            if metadata is not None:
+                self._report_tensors(name, model, metadata.inputs, metadata.outputs)
         return not self._unknown(name)
 
-    def _tell_tensors(self, name: str, model: str, inputs: Any, outputs: Any) -> None:
+    def _report_tensors(self, name: str, model: str, inputs: Any, outputs: Any) -> None:
         """A server that names none says nothing of them."""
         if not inputs:
             return
@@ -239,7 +241,7 @@ class ServerCensus:
         return config
 
 
-def _of_config(config: ModelConfig) -> _Rows:
+def _config_rows(config: ModelConfig) -> _Rows:
     return _Rows(
         joined=_joins_calls(config),
         inputs=None if config.HasField("sequence_batching") else _inputs(config),
@@ -260,13 +262,13 @@ def _joins_calls(config: ModelConfig) -> bool:
 
 def _inputs(config: ModelConfig) -> list[Input]:
     """Those that are not optional."""
-    found = []
+    inputs = []
     for given in config.input:
         if not given.optional:
             name = DataType.Name(given.data_type).removeprefix("TYPE_")
             datatype = "BYTES" if name == "STRING" else name
-            found.append(Input(given.name, datatype, tuple(given.dims)))
-    return found
+            inputs.append(Input(given.name, datatype, tuple(given.dims)))
+    return inputs
 
 
 def _may_join(declared: CatalogModel) -> bool:
@@ -274,7 +276,7 @@ def _may_join(declared: CatalogModel) -> bool:
     return declared.max_batch > 1 or declared.rows_independent is False
 
 
-def reason_of(exc: Exception) -> str:
+def failure_reason(exc: Exception) -> str:
     return exc.reason if isinstance(exc, GatewayError) else "it is none of the protocol"
 
 

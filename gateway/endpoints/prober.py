@@ -11,21 +11,21 @@ from gateway.core import ambient
 from gateway.core.errors import GatewayError
 from gateway.core.tasks import run_together
 from gateway.core.types import Zone
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 
 log = logging.getLogger(__name__)
 
 _ONPREM_PATIENCE_S = 0.7  # with the default pause between probes, silent twice within 2 s
 _LAG_S = 0.25  # a timeout that comes so late says more of this process than of the endpoint
 
-Learn = Callable[[str, Place], Awaitable[bool]]
+Learn = Callable[[str, EndpointState], Awaitable[bool]]
 """Reads what a server has when it comes up: its models, their batch sizes and their tensors.
 Whether that was all; else it is asked again some probes later."""
 _PROBES_BETWEEN = 20
 
 
 class Watch:
-    def __init__(self, places: Mapping[str, Place], learn: Learn, metrics: Metrics) -> None:
+    def __init__(self, places: Mapping[str, EndpointState], learn: Learn, metrics: Metrics) -> None:
         self._places = places
         self._learn_from = learn
         self._metrics = metrics
@@ -37,12 +37,12 @@ class Watch:
     async def _run_one(self, name: str) -> None:
         while True:
             await asyncio.sleep(self._places[name].settings.probe_s)
-            await self.look_at(name)
+            await self.probe(name)
 
-    async def look_at_all(self) -> None:
-        await asyncio.gather(*(self.look_at(name) for name in self._places))
+    async def probe_all(self) -> None:
+        await asyncio.gather(*(self.probe(name) for name in self._places))
 
-    async def look_at(self, name: str) -> None:
+    async def probe(self, name: str) -> None:
         """One look at an endpoint. A refusal counts at once; silence when it comes twice, unless
         calls were answered meanwhile: then the server is busy."""
         place = self._places[name]
@@ -58,11 +58,11 @@ class Watch:
         if up != place.up:
             log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
         if up and not place.up:
-            place.came_up()
+            place.server_up()
         elif not up and place.up:
             place.went_down()
 
-    async def _ask(self, place: Place) -> bool | None:
+    async def _ask(self, place: EndpointState) -> bool | None:
         """None: it said nothing in time."""
         onprem = place.settings.zone is Zone.ONPREM
         patience_s = _ONPREM_PATIENCE_S if onprem else place.settings.connect_timeout_ms / 1000

@@ -14,11 +14,11 @@ from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.timeouts import Running
-from gateway.endpoints.batch_rows.rows import Verdict
+from gateway.core.timeouts import RunningTask
+from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import LaneHealth
+from gateway.endpoints.health.model_health import ModelHealth
 from gateway.endpoints.health.patience import parting_s
 from gateway.endpoints.health.statistics import ServerStatistics
 from gateway.endpoints.health.suspects import Suspects
@@ -41,7 +41,7 @@ class AttemptTimeout:
     lane: ModelState
     ends_s = 0.0  # on the clock of the lane
     begun = False  # it has no other place any more
-    may_last = False  # beyond its end: `last_look` is asked then
+    may_last = False  # beyond its end: `last_check` is asked then
     ran_out = False  # its end has come, and it was told
     _task: asyncio.Task[object] | None = None
     _cancelling = 0
@@ -54,7 +54,7 @@ class AttemptTimeout:
     def restricted(self) -> bool:
         raise NotImplementedError
 
-    def last_look(self) -> None:
+    def last_check(self) -> None:
         """Its end has come. Sets a later one, if there is."""
 
     def waits(self, ends_s: float, now_s: float) -> AttemptTimeout:
@@ -64,8 +64,8 @@ class AttemptTimeout:
         self._task, self._cancelling = task, task.cancelling()
         self.ends_s = ends_s
         if ends_s < lane.looks_s:
-            lane.look_at(ends_s, now_s)
-        lane.health.asked(self, now_s)
+            lane.watch(ends_s, now_s)
+        lane.health.claim(self, now_s)
         return self
 
     def __enter__(self) -> AttemptTimeout:
@@ -95,7 +95,7 @@ class AttemptTimeout:
         if at_s < self.ends_s:
             self.ends_s = at_s
             if at_s < self.lane.looks_s:
-                self.lane.look_at(at_s, now_s)
+                self.lane.watch(at_s, now_s)
 
     def run_out(self) -> None:
         self.ran_out = True
@@ -110,12 +110,12 @@ class ModelState:
     breaker: Breaker
     times: ServiceTimes
     gaps: ServiceTimes  # between two frames of a stream
-    health: LaneHealth
+    health: ModelHealth
     in_flight: int = 0
     waiting: dict[AttemptTimeout, float] = field(init=False)
     suspects: Suspects = field(init=False)
     looks_s: float = math.inf  # when the timer fires
-    running: Running = field(default_factory=Running)
+    running: RunningTask = field(default_factory=RunningTask)
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
@@ -126,14 +126,14 @@ class ModelState:
     def gap_s(self) -> float:
         return self.gaps.high_s
 
-    def look_at(self, at_s: float, now_s: float) -> None:
+    def watch(self, at_s: float, now_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self.looks_s = at_s
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, at_s - now_s), self._look)
+        self._timer = loop.call_later(max(0.0, at_s - now_s), self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Whose end has come is told. The timer stays as it is set when waits end: most of them end
         long before."""
         now_s = self.health.clock()
@@ -144,13 +144,13 @@ class ModelState:
                 continue
             if waiting.may_last and waiting.ends_s <= now_s + _EARLY_S:
                 waiting.may_last = False
-                waiting.last_look()
+                waiting.last_check()
             if waiting.ends_s <= now_s + _EARLY_S:
                 waiting.run_out()
             elif waiting.ends_s < next_s:
                 next_s = waiting.ends_s
         if next_s < math.inf:
-            self.look_at(next_s, now_s)
+            self.watch(next_s, now_s)
 
 
 class Lanes(dict[str, ModelState]):
@@ -164,8 +164,8 @@ class Lanes(dict[str, ModelState]):
     def __missing__(self, model: str) -> ModelState:
         if self.new is None:
             raise KeyError(model)
-        found = self[model] = self.new()
-        return found
+        state = self[model] = self.new()
+        return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +173,11 @@ class TriedRows:
     """What came of the last trial of a model's rows, and what the server said of the model then."""
 
     version: bytes
-    verdict: Verdict
+    verdict: RowVerdict
 
 
 @dataclass(slots=True)
-class Place:
+class EndpointState:
     """One endpoint with its door."""
 
     settings: EndpointSettings
@@ -197,7 +197,7 @@ class Place:
     room: AdaptiveLimit | None = None  # of a cloud endpoint: what it was learnt to take at once
     gpu_time: GpuTime | None = None  # of an on-prem one: how its time is shared
     rows: dict[tuple[str, str], TriedRows] = field(default_factory=dict)  # by model, version there
-    unbatched: dict[str, Verdict] = field(default_factory=dict)
+    unbatched: dict[str, RowVerdict] = field(default_factory=dict)
     """Models, by their names here, of which the server could join calls, and must not."""
 
     def give_up_waiting(
@@ -229,13 +229,13 @@ class Place:
             lane.health.put_out()
         self.give_up_waiting()  # guard: A6.ejected-waiter
 
-    def came_up(self) -> None:
+    def server_up(self) -> None:
         self.up = True
         for lane in self.lanes.values():
-            lane.health.came_up()
+            lane.health.server_up()
 
 
-def refused_why(place: Place, lane: ModelState, tenant: str) -> str:
+def refused_why(place: EndpointState, lane: ModelState, tenant: str) -> str:
     """Why no call of this caller may go there now; empty when one may."""
     why = unavailable_why(place, lane)
     # guard: A6.caller-ejection
@@ -244,7 +244,7 @@ def refused_why(place: Place, lane: ModelState, tenant: str) -> str:
     return why
 
 
-def unavailable_why(place: Place, lane: ModelState) -> str:
+def unavailable_why(place: EndpointState, lane: ModelState) -> str:
     """Why no call at all may go there now; empty when one may."""
     if not place.up:
         return "down"

@@ -15,7 +15,7 @@ from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health import statistics
 from gateway.endpoints.health.patience import doubt_s
 from gateway.endpoints.health.statistics import ModelFigures, ServerStatistics, StallWatch
-from gateway.endpoints.state import ModelState, Place
+from gateway.endpoints.state import EndpointState, ModelState
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ class Scraping:
         self._clock = clock
         self._stalls: dict[tuple[str, str], StallWatch] = {}
         for place in fleet.places.values():
-            told = place.settings.kind == "triton" and place.inspector is not None
-            if told and place.statistics is None:
+            reports = place.settings.kind == "triton" and place.inspector is not None
+            if reports and place.statistics is None:
                 place.statistics = ServerStatistics(clock, fleet.health.statistics_s)
 
     async def run(self) -> None:
@@ -40,18 +40,18 @@ class Scraping:
                 if place.statistics is not None:
                     group.create_task(self._run_one(name, place, place.statistics))
 
-    async def _run_one(self, name: str, place: Place, known: ServerStatistics) -> None:
-        told = False
+    async def _run_one(self, name: str, place: EndpointState, known: ServerStatistics) -> None:
+        reported = False
         while True:
             await self.read(name, place, known)
-            if known.stale and not told and place.up:
+            if known.stale and not reported and place.up:
                 log.warning(
                     "%s: its statistics are stale; only our own count of calls is used", name
                 )
-            told = known.stale
+            reported = known.stale
             await asyncio.sleep(known.period_s)
 
-    async def read(self, name: str, place: Place, known: ServerStatistics) -> None:
+    async def read(self, name: str, place: EndpointState, known: ServerStatistics) -> None:
         """One reading. None that fails changes anything but the age of the last one."""
         if not place.up or place.inspector is None:
             return
@@ -68,19 +68,19 @@ class Scraping:
         for model, served in self._catalog.endpoints[name].models.items():
             lane, figures = place.lanes.get(model), known.models.get(served.model)
             if lane is not None and figures is not None:
-                self._look_for_stall(name, model, lane, figures)
+                self._check_stall(name, model, lane, figures)
 
-    def _look_for_stall(self, name: str, model: str, lane: ModelState, found: ModelFigures) -> None:
+    def _check_stall(self, name: str, model: str, lane: ModelState, figures: ModelFigures) -> None:
         watch = self._stalls.setdefault((name, model), StallWatch(self._clock))
         settings = self._fleet.health
         patience_s = max(settings.stall_s, doubt_s(lane.times, settings))
         if not lane.health.proven:
             patience_s *= _UNPROVEN
         # Once it is out, only canaries ask; that it is out does not end the stall.
-        flat_s = watch.flat_s(found.executions, lane.in_flight > 0 or lane.health.silent)
-        if flat_s < patience_s or watch.told:
+        flat_s = watch.flat_s(figures.executions, lane.in_flight > 0 or lane.health.silent)
+        if flat_s < patience_s or watch.reported:
             return
-        watch.told = True
+        watch.reported = True
         self._metrics.endpoint_stalls.labels(name).inc()  # guard: S8.stall-notice
         log.warning(
             "%s: stalled: %s is asked and has executed nothing for %.1f s; calls there: %d",

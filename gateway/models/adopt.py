@@ -13,17 +13,17 @@ from typing import Any
 
 import yaml
 
-from gateway.endpoints.batch_rows.rows import Verdict
+from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, configs, declaration, draft, graph, versions
 from gateway.models.declaration import Declaration
 from gateway.models.failures import GateClosed, WrongModel
-from gateway.models.samples import Cutter, numpy_of
+from gateway.models.samples import Cutter, numpy_dtype
 from gateway.models.sessions import Level, Session
 from gateway.models.variants import build, verify
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 _CODE = ("model.py", "ort_session.py", "runtime.py")
 _SERVED = Path(__file__).parent / "served"  # no package: Triton imports what is in it
 _CANARY_VALUES = 4
@@ -36,23 +36,23 @@ class Adopted:
     directory: Path
     version: int
     drafted: bool  # its model.yaml is to be completed
-    verified: verify.Verified
-    unbatched: Verdict | None = None  # why its model.yaml has dynamic batching off from now on
+    verified: verify.VariantVerification
+    unbatched: RowVerdict | None = None  # why its model.yaml has dynamic batching off from now on
 
 
 def adopt(
     repository: Path,
     file: Path,
-    given: draft.Given,
+    given: draft.DraftDetails,
     declared_in: Path | None,
-    tell: Tell,
+    report: Report,
 ) -> Adopted:
     """Everything is made beside the repository's models and moved there when it is whole and
     verified. Raises ModelFailed or ConfigError; what serves is then as it was."""
     if not repository.is_dir():
         raise WrongModel(f"{repository}: is no directory; name one with --repository")
-    tell(f"reading {file}")
-    found = graph.signature(graph.read(file))
+    report(f"reading {file}")
+    signature = graph.signature(graph.read(file))
     versions.swept(repository)
     directory = repository / given.name
     with versions.staging(repository) as staged:
@@ -63,16 +63,16 @@ def adopt(
             os.rename(made / str(before[-1]), made / str(before[-1] + 1))
         drafts = not (made / declaration.FILE).exists() and declared_in is None
         number = before[-1] + 1 if before else 1
-        _put(made, made / str(number), file, given, declared_in, found)
+        _put(made, made / str(number), file, given, declared_in, signature)
         declared = declaration.load(made / declaration.FILE)
-        build.check(versions.graph_file(made, declared), declared, tell)
-        tell("trying rows together and alone")
+        build.check(versions.graph_file(made, declared), declared, report)
+        report("trying rows together and alone")
         # guard: E4.adopted-model -> unbatched = None
         declared, unbatched = _with_batching(made, declared)
         if drafts and declared.canary is None:
             declared = _with_canary(made, declared)
         configs.write(made, declared)
-        verified = verify.verify(made, declared, tell, update=True)
+        verified = verify.verify(made, declared, report, update=True)
         if not verified.ok:  # guard: V1.canary-answer
             raise GateClosed(f"{file}: {_why(verified)}; nothing was added")
         if before:
@@ -105,15 +105,15 @@ def _put(
     made: Path,
     version: Path,
     file: Path,
-    given: draft.Given,
+    given: draft.DraftDetails,
     declared_in: Path | None,
-    found: graph.Signature,
+    signature: graph.Signature,
 ) -> None:
     version.mkdir(parents=True, exist_ok=True)
     if declared_in is not None:
         shutil.copyfile(declared_in, made / declaration.FILE)
     elif not (made / declaration.FILE).exists():
-        text = draft.drafted(found, given, versions.sha256(file))
+        text = draft.drafted(signature, given, versions.sha256(file))
         (made / declaration.FILE).write_text(text, encoding="utf-8")
     declared = declaration.load(made / declaration.FILE)
     if declared.graph is None:
@@ -124,8 +124,8 @@ def _put(
     if not (version / "runtime.py").exists() or (version / "runtime.json").exists():
         for name in _CODE:
             shutil.copyfile(_SERVED / name, version / name)
-        told = json.dumps(_runtime(declared), indent=1) + "\n"
-        (version / "runtime.json").write_text(told, encoding="utf-8")
+        document = json.dumps(_runtime(declared), indent=1) + "\n"
+        (version / "runtime.json").write_text(document, encoding="utf-8")
 
 
 def _runtime(declared: Declaration) -> dict[str, Any]:
@@ -145,13 +145,13 @@ def _runtime(declared: Declaration) -> dict[str, Any]:
     }
 
 
-def _with_batching(made: Path, declared: Declaration) -> tuple[Declaration, Verdict | None]:
+def _with_batching(made: Path, declared: Declaration) -> tuple[Declaration, RowVerdict | None]:
     """Dynamic batching is switched off in model.yaml where rows influence each other or cannot be
     tried. Raises WrongModel where model.yaml has words of its own on batching."""
-    found = batching.failed(made, declared)
-    if found is None:
+    failure = batching.failed(made, declared)
+    if failure is None:
         return declared, None
-    path, verdict = found
+    path, verdict = failure
     if "batching" in declared.model_fields_set:
         raise WrongModel(f"{path}: {batching.refusal(declared, verdict)}")
     at = made / declaration.FILE
@@ -187,16 +187,16 @@ def _with_canary(made: Path, declared: Declaration) -> Declaration:
         if "FP" in tensor.datatype.value
     }
     path = made / declaration.FILE
-    told = {"canary": {"inputs": inputs, "outputs": outputs}}
+    document = {"canary": {"inputs": inputs, "outputs": outputs}}
     with path.open("a", encoding="utf-8") as file:
-        file.write(yaml.safe_dump(told, sort_keys=False, default_flow_style=None, width=100))
+        file.write(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100))
     return declaration.load(path)
 
 
 def build_row(shape: list[int], value: object, declared: Declaration, name: str) -> Any:
     import numpy as np  # beside its only use
 
-    dtype = numpy_of(declared.inputs[name].datatype)
+    dtype = numpy_dtype(declared.inputs[name].datatype)
     return np.full(shape, value.encode() if isinstance(value, str) else value, dtype)
 
 
@@ -210,7 +210,7 @@ def _replace(made: Path, directory: Path, number: int) -> None:
     versions.place(made / str(number), directory / str(number))
 
 
-def _why(verified: verify.Verified) -> str:
+def _why(verified: verify.VariantVerification) -> str:
     wrong = [
         *verified.wrong,
         *(f"{v.variant}: off by {v.off}" for v in verified.variants if not v.ok),
@@ -218,7 +218,7 @@ def _why(verified: verify.Verified) -> str:
     return "; ".join(wrong)
 
 
-def settings_of(declared: Declaration) -> Mapping[str, Any]:
+def declared_settings(declared: Declaration) -> Mapping[str, Any]:
     """Its entry under `models` of the gateway's settings."""
     texts = [name for name, tensor in declared.inputs.items() if tensor.text]
     entry: dict[str, Any] = {"task": declared.task} if declared.task != "infer" else {}

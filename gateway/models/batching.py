@@ -13,11 +13,11 @@ import numpy as np
 
 from gateway.endpoints.batch_rows import row_trial
 from gateway.endpoints.batch_rows.row_trial import Batch
-from gateway.endpoints.batch_rows.rows import Rows, Verdict
+from gateway.endpoints.batch_rows.rows import Rows, RowVerdict
 from gateway.models import configs, versions
 from gateway.models.declaration import Backend, Declaration, Precision
 from gateway.models.failures import WrongModel
-from gateway.models.samples import Cutter, canary_row, numpy_of
+from gateway.models.samples import Cutter, canary_row, numpy_dtype
 from gateway.models.sessions import Session
 
 WIDEST = 64  # of a named axis in a trial
@@ -33,12 +33,12 @@ _TEXTS = (
     "a cloud",
 )
 _TOLERANCES = {
-    Precision.FP16: row_trial.TOLERANCE_OF_16_BITS["FP16"],
-    Precision.BF16: row_trial.TOLERANCE_OF_16_BITS["BF16"],
+    Precision.FP16: row_trial.HALF_PRECISION_TOLERANCE["FP16"],
+    Precision.BF16: row_trial.HALF_PRECISION_TOLERANCE["BF16"],
 }
 
 
-def is_asked_for(declared: Declaration) -> bool:
+def is_requested(declared: Declaration) -> bool:
     """Whether callers' rows would share a batch, and nobody has said that they may."""
     batching = declared.batching
     return declared.max_batch > 1 and batching.dynamic and not batching.rows_independent
@@ -49,10 +49,10 @@ def tried(
     run: Callable[[Batch], Batch | None],
     precision: Precision,
     directory: Path | None = None,
-) -> Verdict:
+) -> RowVerdict:
     """Of one graph of the model, which `run` runs; with its `directory` texts are tried, too. Text
     of unequal length is padded in a batch, which random pieces of one length do not show."""
-    verdict = row_trial.run(_of_numbers(declared, precision), _answering(run))
+    verdict = row_trial.run(_numeric_trial(declared, precision), _answering(run))
     if verdict.rows is Rows.COUPLED or directory is None:
         return verdict
     if declared.graph is None or declared.graph.text is None:
@@ -60,21 +60,21 @@ def tried(
     cut = Cutter(directory, declared)
     allowed = _allowed(declared, precision)
     texts = row_trial.trial(_TEXTS, cut, declared.max_batch, allowed)
-    of_texts = row_trial.run(texts, _answering(run))
+    text_verdict = row_trial.run(texts, _answering(run))
     # guard: E4.padded-texts -> return verdict
-    return verdict if of_texts.rows is Rows.UNTRIED else of_texts
+    return verdict if text_verdict.rows is Rows.UNTRIED else text_verdict
 
 
-def refusal(declared: Declaration, verdict: Verdict) -> str | None:
+def refusal(declared: Declaration, verdict: RowVerdict) -> str | None:
     """What keeps a model that declares dynamic batching from it, and what to do; None: nothing."""
-    if verdict.rows is Rows.INDEPENDENT or not is_asked_for(declared):
+    if verdict.rows is Rows.INDEPENDENT or not is_requested(declared):
         return None
-    said = {
+    reasons = {
         Rows.COUPLED: f"rows of one batch influence each other ({verdict.why})",
         Rows.UNTRIED: f"whether rows influence each other cannot be tried ({verdict.why})",
     }[verdict.rows]
     return (
-        f"{said}: it must not batch callers' rows. Say `batching: {{dynamic: false}}` in "
+        f"{reasons}: it must not batch callers' rows. Say `batching: {{dynamic: false}}` in "
         "model.yaml; or `batching: {rows_independent: true}` where you know better"
     )
 
@@ -84,19 +84,19 @@ def served(directory: Path, declared: Declaration) -> Iterator[tuple[Path, Preci
     if declared.graph is None:
         return
     at = versions.graph_file(directory, declared)
-    found = {at: declared.graph.precision}
+    files = {at: declared.graph.precision}
     for target in declared.targets.values():
         if target.backend is not Backend.TENSORRT_PLAN:
             name = configs.variant_file(declared, target)
             assert name is not None
-            found[at.with_name(name)] = target.precision or declared.graph.precision
-    yield from ((path, precision) for path, precision in found.items() if path.exists())
+            files[at.with_name(name)] = target.precision or declared.graph.precision
+    yield from ((path, precision) for path, precision in files.items() if path.exists())
 
 
-def failed(directory: Path, declared: Declaration) -> tuple[Path, Verdict] | None:
+def failed(directory: Path, declared: Declaration) -> tuple[Path, RowVerdict] | None:
     """A served graph that is here and must not batch callers' rows though the model declares that
     it does, and what came of its trial; None: there is none."""
-    if not is_asked_for(declared):
+    if not is_requested(declared):
         return None
     for path, precision in served(directory, declared):
         if precision is Precision.BF16:  # which ONNX Runtime's CPU has not
@@ -109,8 +109,8 @@ def failed(directory: Path, declared: Declaration) -> tuple[Path, Verdict] | Non
 
 def check(directory: Path, declared: Declaration) -> None:
     """Raises WrongModel where a graph `failed`."""
-    if (found := failed(directory, declared)) is not None:
-        path, verdict = found
+    if (failure := failed(directory, declared)) is not None:
+        path, verdict = failure
         raise WrongModel(f"{path}: {refusal(declared, verdict)}")
 
 
@@ -129,7 +129,7 @@ def _allowed(declared: Declaration, precision: Precision) -> dict[str, float]:
     return {} if tolerance is None else dict.fromkeys(declared.graph_outputs, tolerance)
 
 
-def _of_numbers(declared: Declaration, precision: Precision) -> row_trial.Trial:
+def _numeric_trial(declared: Declaration, precision: Precision) -> row_trial.Trial:
     rows = _rows(declared)
     allowed = _allowed(declared, precision)
     return row_trial.trial(rows, row_trial.concatenated, declared.max_batch, allowed)
@@ -145,7 +145,7 @@ def _rows(declared: Declaration) -> list[Batch]:
         row = {}
         for name, tensor in declared.graph_inputs.items():
             dims = [sizes[d] if isinstance(d, str) else d if d > 0 else _FREE for d in tensor.dims]
-            dtype = numpy_of(tensor.datatype)
+            dtype = numpy_dtype(tensor.datatype)
             row[name] = row_trial.values(number, (1, *dims), dtype, tensor.between, generator)
         rows.append(row)
     canary = declared.canary

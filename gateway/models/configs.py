@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gateway.models.declaration import (
     Backend,
-    Datatype,
     Declaration,
-    Target,
+    DeclaredDatatype,
+    ServingTarget,
     TargetDeclaration,
     TensorDeclaration,
 )
@@ -18,8 +18,8 @@ HEAD = "# Generated from model.yaml by `spillway models config`; change that fil
 _DEFAULT_FILES = {Backend.ONNXRUNTIME: "model.onnx", Backend.TENSORRT_PLAN: "model.plan"}
 
 
-def place(directory: Path, target: Target) -> Path:
-    if target is Target.EMBEDDED:
+def place(directory: Path, target: ServingTarget) -> Path:
+    if target is ServingTarget.EMBEDDED:
         return directory / "config.pbtxt"
     return directory / "configs" / f"{target.value}.pbtxt"
 
@@ -47,13 +47,13 @@ def write(directory: Path, declaration: Declaration) -> list[Path]:
             path.unlink()
             continue
         path.parent.mkdir(exist_ok=True)
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_text(wanted[path], encoding="utf-8")
-        beside.replace(path)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(wanted[path], encoding="utf-8")
+        temporary.replace(path)
     return changed
 
 
-def pbtxt(declaration: Declaration, target: Target) -> str:
+def pbtxt(declaration: Declaration, target: ServingTarget) -> str:
     served = declaration.targets[target]
     return "\n".join([HEAD, *_lines(declaration, target, served)]) + "\n"
 
@@ -71,7 +71,9 @@ def variant_file(declaration: Declaration, served: TargetDeclaration) -> str | N
     return f"{graph.stem}.{served.precision.value}{graph.suffix}"
 
 
-def _lines(declaration: Declaration, target: Target, served: TargetDeclaration) -> Iterator[str]:
+def _lines(
+    declaration: Declaration, target: ServingTarget, served: TargetDeclaration
+) -> Iterator[str]:
     native = served.backend is not Backend.PYTHON
     yield f'name: "{declaration.name}"'
     yield f'backend: "{served.backend.value}"'
@@ -81,7 +83,7 @@ def _lines(declaration: Declaration, target: Target, served: TargetDeclaration) 
     yield f"max_batch_size: {declaration.max_batch}"
     yield from _tensors("input", declaration.inputs, native)
     yield from _tensors("output", declaration.outputs, native)
-    kind = "KIND_CPU" if target is Target.EMBEDDED else "KIND_GPU"
+    kind = "KIND_CPU" if target is ServingTarget.EMBEDDED else "KIND_GPU"
     yield f"instance_group [ {{ kind: {kind}, count: {served.instances.count} }} ]"
     yield from _batching(declaration)
     if declaration.decoupled:
@@ -103,8 +105,8 @@ def _tensors(kind: str, tensors: Mapping[str, TensorDeclaration], native: bool) 
     yield "]"
 
 
-def _wire(datatype: Datatype) -> str:
-    return "STRING" if datatype is Datatype.BYTES else datatype.value
+def _wire(datatype: DeclaredDatatype) -> str:
+    return "STRING" if datatype is DeclaredDatatype.BYTES else datatype.value
 
 
 def _batching(declaration: Declaration) -> Iterator[str]:

@@ -28,7 +28,7 @@ Dims = tuple[Count | Free | AxisName, ...]
 Scalar = bool | int | float | str
 
 
-class Datatype(StrEnum):
+class DeclaredDatatype(StrEnum):
     """The datatypes of the Open Inference Protocol."""
 
     BOOL = "BOOL"
@@ -54,7 +54,7 @@ class Precision(StrEnum):
     INT8 = "int8"
 
 
-class Target(StrEnum):
+class ServingTarget(StrEnum):
     """Where a model is served: `embedded` is its config.pbtxt, each other one is
     configs/<target>.pbtxt, for a Triton that is started with `--model-config-name <target>`."""
 
@@ -113,7 +113,7 @@ class RangeDeclaration(Section):
 class TensorDeclaration(Section):
     """One input or output, its batch axis left out."""
 
-    datatype: Datatype
+    datatype: DeclaredDatatype
     dims: Dims = Field(min_length=1, description="sizes; the name of an axis; -1 for any size")
     text: bool = Field(False, description="holds text, which the gateway scans")
     optional: bool = False
@@ -241,7 +241,7 @@ class Declaration(Section):
     batching: BatchingDeclaration = BatchingDeclaration()
     decoupled: bool = False
     parameters: Mapping[Name, str] = Field(default_factory=dict, description="of the pbtxt")
-    targets: Mapping[Target, TargetDeclaration] = Field(min_length=1)
+    targets: Mapping[ServingTarget, TargetDeclaration] = Field(min_length=1)
     canary: CanaryDeclaration | None = None
 
     @property
@@ -270,7 +270,7 @@ class Declaration(Section):
     @model_validator(mode="after")
     def _text_is_bytes(self) -> Declaration:
         for name, tensor in self.inputs.items():
-            if tensor.text and tensor.datatype is not Datatype.BYTES:
+            if tensor.text and tensor.datatype is not DeclaredDatatype.BYTES:
                 raise Contradiction(("inputs", name, "text"), "only BYTES can hold text")
         text = self.graph.text if self.graph else None
         if text is None:
@@ -284,11 +284,11 @@ class Declaration(Section):
 
     @model_validator(mode="after")
     def _targets_can_serve(self) -> Declaration:
-        if Target.EMBEDDED not in self.targets:
+        if ServingTarget.EMBEDDED not in self.targets:
             raise Contradiction(("targets",), "embedded is missing; it is the config.pbtxt")
         for target, served in self.targets.items():
             where = ("targets", target.value, "backend")
-            if target is Target.EMBEDDED and served.backend is not Backend.PYTHON:
+            if target is ServingTarget.EMBEDDED and served.backend is not Backend.PYTHON:
                 raise Contradiction(where, "the embedded Triton has the python backend alone")
             if served.backend is Backend.PYTHON:
                 continue

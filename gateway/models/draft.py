@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from gateway.models.declaration import Datatype
+from gateway.models.declaration import DeclaredDatatype
 from gateway.models.failures import WrongModel
 from gateway.models.graph import GraphTensor, Signature
 
@@ -24,7 +24,7 @@ _CUTTABLE = {"input_ids", "attention_mask", "token_type_ids"}
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class DraftDetails:
     """What its owner says with the command."""
 
     name: str
@@ -33,12 +33,12 @@ class Given:
     tokenizer: Path | None = None
 
 
-def drafted(found: Signature, given: Given, sha256: str) -> str:
+def drafted(signature: Signature, given: DraftDetails, sha256: str) -> str:
     """A model.yaml. Raises WrongModel for a graph that no declaration can describe."""
-    batched = _batched(found)
+    batched = _batched(signature)
     axes: dict[str, Any] = {}
-    inputs = _tensors(found.inputs, batched, axes, free=False)
-    outputs = _tensors(found.outputs, batched, dict(axes), free=True)
+    inputs = _tensors(signature.inputs, batched, axes, free=False)
+    outputs = _tensors(signature.outputs, batched, dict(axes), free=True)
     document: dict[str, Any] = {
         "name": given.name,
         "about": given.about,
@@ -65,9 +65,9 @@ def drafted(found: Signature, given: Given, sha256: str) -> str:
     return HEAD + yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)
 
 
-def _batched(found: Signature) -> bool:
+def _batched(signature: Signature) -> bool:
     """Whether the first axis of every input is free."""
-    free = {bool(t.dims) and not isinstance(t.dims[0], int) for t in found.inputs.values()}
+    free = {bool(t.dims) and not isinstance(t.dims[0], int) for t in signature.inputs.values()}
     if free == {True, False}:
         raise WrongModel(
             "some inputs have a free first axis and some have not; export all with a batch axis, "
@@ -77,10 +77,10 @@ def _batched(found: Signature) -> bool:
 
 
 def _tensors(
-    found: Mapping[str, GraphTensor], batched: bool, axes: dict[str, Any], free: bool
+    tensors: Mapping[str, GraphTensor], batched: bool, axes: dict[str, Any], free: bool
 ) -> dict[str, Any]:
     declared: dict[str, Any] = {}
-    for name, tensor in found.items():
+    for name, tensor in tensors.items():
         dims: list[int | str] = []
         for at, dim in enumerate(tensor.dims[1:] if batched else tensor.dims):
             axis = dim if isinstance(dim, int) else _axis(dim or f"{name}_{at}")
@@ -124,7 +124,7 @@ def _takes_text(document: dict[str, Any], tokenizer: Path) -> None:
         target["backend"] = "python"  # the tokenizer stands before the graph
     first = next(iter(document["outputs"].values()))
     if (
-        first["datatype"] == Datatype.FP32.value
+        first["datatype"] == DeclaredDatatype.FP32.value
         and [d for d in first["dims"] if d != -1] == first["dims"][:1]
         and isinstance(first["dims"][0], int)
     ):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 
-class ModelFailed(Exception):
+class ModelCommandFailed(Exception):
     """The message says what was wrong and what to do. Nothing that serves was touched."""
 
 
-class WrongModel(ModelFailed):
+class WrongModel(ModelCommandFailed):
     """What was given is no model, or not the declared one."""
 
 
-class GateClosed(ModelFailed):
+class GateClosed(ModelCommandFailed):
     """A variant is too far from the reference to serve."""
 
 
-def needs(package: str, extra: str) -> ModelFailed:
-    return ModelFailed(f"needs {package}; install it with: pip install 'spillway-gateway[{extra}]'")
+def needs(package: str, extra: str) -> ModelCommandFailed:
+    return ModelCommandFailed(
+        f"needs {package}; install it with: pip install 'spillway-gateway[{extra}]'"
+    )

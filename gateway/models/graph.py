@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.models.declaration import Datatype, Declaration, TensorDeclaration
+from gateway.models.declaration import Declaration, DeclaredDatatype, TensorDeclaration
 from gateway.models.failures import WrongModel, needs
 
 _OTHER_NAMES = {"FLOAT": "FP32", "FLOAT16": "FP16", "DOUBLE": "FP64", "BFLOAT16": "BF16"}
@@ -18,7 +18,7 @@ _OTHER_NAMES["STRING"] = "BYTES"
 class GraphTensor:
     """As the file has it, the batch axis included; a free axis is its name, or ''."""
 
-    datatype: Datatype
+    datatype: DeclaredDatatype
     dims: tuple[int | str, ...]
 
 
@@ -66,54 +66,54 @@ def _tensor(value: Any) -> GraphTensor:
     kind = value.type.tensor_type
     name = _onnx().TensorProto.DataType.Name(kind.elem_type)
     name = _OTHER_NAMES.get(name, name)
-    if name not in Datatype.__members__:
+    if name not in DeclaredDatatype.__members__:
         raise WrongModel(f"{value.name}: has the type {name}, which no protocol carries")
     dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in kind.shape.dim)
-    return GraphTensor(Datatype(name), dims)
+    return GraphTensor(DeclaredDatatype(name), dims)
 
 
-def disagreements(found: Signature, declared: Declaration) -> list[str]:
+def disagreements(signature: Signature, declared: Declaration) -> list[str]:
     """What the file has otherwise than model.yaml says, a line each."""
     batched = declared.batch is not None
     return [
-        *_differences("input", found.inputs, declared.graph_inputs, batched),
-        *_differences("output", found.outputs, declared.graph_outputs, batched),
+        *_differences("input", signature.inputs, declared.graph_inputs, batched),
+        *_differences("output", signature.outputs, declared.graph_outputs, batched),
     ]
 
 
 def _differences(
     kind: str,
-    found: Mapping[str, GraphTensor],
+    tensors: Mapping[str, GraphTensor],
     declared: Mapping[str, TensorDeclaration],
     batched: bool,
 ) -> Iterator[str]:
-    for name in declared.keys() - found.keys():
-        there = ", ".join(sorted(found)) or "none"
+    for name in declared.keys() - tensors.keys():
+        there = ", ".join(sorted(tensors)) or "none"
         yield f"{kind} {name} is declared and not in the graph; there are: {there}"
-    for name in found.keys() - declared.keys() if kind == "input" else ():
+    for name in tensors.keys() - declared.keys() if kind == "input" else ():
         yield f"{kind} {name} is in the graph and not declared"
-    for name in declared.keys() & found.keys():
-        if (difference := _difference(found[name], declared[name], batched)) is not None:
+    for name in declared.keys() & tensors.keys():
+        if (difference := _difference(tensors[name], declared[name], batched)) is not None:
             yield f"{kind} {name} {difference}"
 
 
-def _difference(found: GraphTensor, declared: TensorDeclaration, batched: bool) -> str | None:
-    if found.datatype is not declared.datatype:
-        return f"is {found.datatype} in the graph and {declared.datatype} in model.yaml"
-    dims = found.dims
+def _difference(tensor: GraphTensor, declared: TensorDeclaration, batched: bool) -> str | None:
+    if tensor.datatype is not declared.datatype:
+        return f"is {tensor.datatype} in the graph and {declared.datatype} in model.yaml"
+    dims = tensor.dims
     if batched:
         if dims and isinstance(dims[0], int):
             return f"has a batch of {dims[0]} alone; export it with a free first axis"
         dims = dims[1:]
     if len(dims) != len(declared.dims) or any(
-        isinstance(there, int) and isinstance(said, int) and said > 0 and there != said
-        for there, said in zip(dims, declared.dims, strict=True)
+        isinstance(there, int) and isinstance(dim, int) and dim > 0 and there != dim
+        for there, dim in zip(dims, declared.dims, strict=True)
     ):
         return f"is {_shown(dims)} in the graph and {_shown(declared.dims)} in model.yaml"
     fixed = [
-        said
-        for there, said in zip(dims, declared.dims, strict=True)
-        if isinstance(there, int) and (isinstance(said, str) or said < 0)
+        dim
+        for there, dim in zip(dims, declared.dims, strict=True)
+        if isinstance(there, int) and (isinstance(dim, str) or dim < 0)
     ]
     return f"has a fixed size where model.yaml says {fixed[0]}" if fixed else None
 

@@ -57,15 +57,15 @@ class Listed:
 
 def listed(repository: Path) -> list[Listed]:
     """Every directory with a config.pbtxt or a model.yaml, by name."""
-    found = {
+    models = {
         p.parent
         for name in ("config.pbtxt", declaration.FILE)
         for p in repository.glob(f"*/{name}")
     }
-    return [_of(directory) for directory in sorted(found)]
+    return [_list_model(directory) for directory in sorted(models)]
 
 
-def _of(directory: Path) -> Listed:
+def _list_model(directory: Path) -> Listed:
     if not (directory / declaration.FILE).exists():
         return Listed(directory.name, tuple(versions.versions(directory)), wrong="no model.yaml")
     try:
@@ -87,7 +87,7 @@ def _variants(directory: Path, declared: Declaration) -> list[Variant]:
     at = versions.graph_file(directory, declared)
     if not at.exists():
         raise WrongModel(f"{at}: is not there; python models/build.py makes what is not carried")
-    known = evidence.of(at.parent)
+    known = evidence.read_evidence(at.parent)
     files = [at, *sorted(p for p in at.parent.iterdir() if p.name in known and p != at)]
     return [
         Variant(

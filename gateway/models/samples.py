@@ -14,8 +14,8 @@ import numpy.typing as npt
 from gateway.models import versions
 from gateway.models.declaration import (
     CanaryTensor,
-    Datatype,
     Declaration,
+    DeclaredDatatype,
     RangeDeclaration,
     TensorDeclaration,
 )
@@ -25,12 +25,12 @@ from gateway.models.sessions import Array, Feed
 LABEL = "label"
 _MOST_CELLS = 1024  # of a random batch, rows times the largest axis, so that it takes no second
 _NUMPY = {
-    **{d: np.dtype(d.value.lower()) for d in Datatype if "INT" in d.value},
-    Datatype.BOOL: np.dtype(bool),
-    Datatype.FP16: np.dtype(np.float16),
-    Datatype.FP32: np.dtype(np.float32),
-    Datatype.FP64: np.dtype(np.float64),
-    Datatype.BYTES: np.dtype(object),
+    **{d: np.dtype(d.value.lower()) for d in DeclaredDatatype if "INT" in d.value},
+    DeclaredDatatype.BOOL: np.dtype(bool),
+    DeclaredDatatype.FP16: np.dtype(np.float16),
+    DeclaredDatatype.FP32: np.dtype(np.float32),
+    DeclaredDatatype.FP64: np.dtype(np.float64),
+    DeclaredDatatype.BYTES: np.dtype(object),
 }
 
 
@@ -106,7 +106,7 @@ class Cutter:
         self._tokenizer = Tokenizer.from_file(str(path))
         self._tokenizer.enable_truncation(declared.axes[text.axis].max)
         self._tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
-        self._types = {n: numpy_of(t.datatype) for n, t in declared.graph_inputs.items()}
+        self._types = {n: numpy_dtype(t.datatype) for n, t in declared.graph_inputs.items()}
 
     def __call__(self, texts: Sequence[str]) -> Feed:
         pieces = self._tokenizer.encode_batch(list(texts))
@@ -149,7 +149,7 @@ def _random(
         sizes.get(str(d), 8) if not isinstance(d, int) or d < 0 else d for d in tensor.dims
     )
     shape = (rows, *shape) if batched else shape
-    dtype = numpy_of(tensor.datatype)
+    dtype = numpy_dtype(tensor.datatype)
     if dtype == np.dtype(object):
         return np.full(shape, b"a", dtype)
     if np.issubdtype(dtype, np.floating):
@@ -163,7 +163,7 @@ def canary_row(tensor: TensorDeclaration, given: CanaryTensor, batched: bool) ->
     """One row of an input, as the canary says it."""
     dims = tuple(int(d) for d in (given.dims or tensor.dims))
     values = given.values if isinstance(given.values, tuple) else (given.values,)
-    dtype = numpy_of(tensor.datatype)
+    dtype = numpy_dtype(tensor.datatype)
     held = [v.encode() if isinstance(v, str) else v for v in values]
     flat: npt.NDArray[np.generic] = np.empty(len(held), dtype)
     flat[:] = held
@@ -171,7 +171,7 @@ def canary_row(tensor: TensorDeclaration, given: CanaryTensor, batched: bool) ->
     return np.ascontiguousarray(row[None] if batched else row)
 
 
-def numpy_of(datatype: Datatype) -> np.dtype[np.generic]:
+def numpy_dtype(datatype: DeclaredDatatype) -> np.dtype[np.generic]:
     if datatype not in _NUMPY:
         raise WrongModel(f"{datatype} has no place in numpy; such a model cannot be checked here")
     return _NUMPY[datatype]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from gateway.models.failures import ModelFailed, WrongModel
+from gateway.models.failures import ModelCommandFailed, WrongModel
 
 Array = npt.NDArray[np.generic]
 Feed = Mapping[str, Array]  # by the names of the graph
@@ -52,22 +52,22 @@ class Session:
         except Exception as exc:  # noqa: BLE001 - its exceptions share no class but this one
             # guard: V1.onnx-disk-full
             if optimised_to is not None:  # of a graph that was loaded before
-                raise ModelFailed(
-                    f"{optimised_to}: cannot be written ({_said(exc)}); is there room for it? "
-                    "What is served is as it was"
+                raise ModelCommandFailed(
+                    f"{optimised_to}: cannot be written ({_error_text(exc)}); is there room for "
+                    "it? What is served is as it was"
                 ) from None
-            raise WrongModel(f"{path}: ONNX Runtime cannot load it: {_said(exc)}") from None
+            raise WrongModel(f"{path}: ONNX Runtime cannot load it: {_error_text(exc)}") from None
         self._path = path
         self.inputs: Sequence[str] = [value.name for value in self._session.get_inputs()]
         self.outputs: Sequence[str] = [value.name for value in self._session.get_outputs()]
 
     def run(self, feed: Feed) -> Outputs:
         try:
-            found = self._session.run(None, dict(feed))
+            outputs = self._session.run(None, dict(feed))
         except Exception as exc:  # noqa: BLE001 - as above
-            raise WrongModel(f"{self._path}: does not run: {_said(exc)}") from None
-        return dict(zip(self.outputs, found, strict=True))
+            raise WrongModel(f"{self._path}: does not run: {_error_text(exc)}") from None
+        return dict(zip(self.outputs, outputs, strict=True))
 
 
-def _said(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     return str(exc).strip().partition("\n")[0][:200]

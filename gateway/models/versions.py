@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.models.declaration import Declaration, Precision
-from gateway.models.failures import ModelFailed, WrongModel
+from gateway.models.failures import ModelCommandFailed, WrongModel
 
 _STAGING = ".staging-"
 _CHUNK_BYTES = 1 << 20
@@ -21,15 +21,15 @@ _CHUNK_BYTES = 1 << 20
 
 def versions(directory: Path) -> list[int]:
     """Rising; Triton serves the last one."""
-    found = (p.name for p in directory.iterdir() if p.is_dir()) if directory.is_dir() else ()
-    return sorted(int(name) for name in found if name.isdecimal() and name[0] != "0")
+    names = (p.name for p in directory.iterdir() if p.is_dir()) if directory.is_dir() else ()
+    return sorted(int(name) for name in names if name.isdecimal() and name[0] != "0")
 
 
 def current(directory: Path) -> Path:
     """The version that is served. Raises WrongModel."""
-    if not (found := versions(directory)):
+    if not (numbers := versions(directory)):
         raise WrongModel(f"{directory}: has no version; a model has at least the directory 1")
-    return directory / str(found[-1])
+    return directory / str(numbers[-1])
 
 
 def graph_file(directory: Path, declared: Declaration) -> Path:
@@ -58,27 +58,28 @@ def engine(directory: Path, declared: Declaration, precision: Precision, suffix:
 
 
 @contextlib.contextmanager
-def staging(beside: Path) -> Iterator[Path]:
+def staging(temporary: Path) -> Iterator[Path]:
     """A directory on the same file system, gone at the end whatever happens. What fails to be
     written there has changed nothing that is served."""
     try:
-        made = Path(tempfile.mkdtemp(prefix=_STAGING, dir=beside))
+        made = Path(tempfile.mkdtemp(prefix=_STAGING, dir=temporary))
         in_use = os.open(made, os.O_RDONLY)
     except OSError as exc:
-        raise _unwritten(beside, exc) from exc
+        raise _unwritten(temporary, exc) from exc
     fcntl.flock(in_use, fcntl.LOCK_EX)  # the kernel lets go of it however this process ends
     try:
         yield made
     except OSError as exc:
-        raise _unwritten(Path(exc.filename or beside), exc) from exc  # guard: V1.disk-full -> raise
+        # guard: V1.disk-full -> raise
+        raise _unwritten(Path(exc.filename or temporary), exc) from exc
     finally:
         shutil.rmtree(made, ignore_errors=True)  # guard: V1.staging-cleanup
         os.close(in_use)
 
 
-def swept(beside: Path) -> None:
+def swept(temporary: Path) -> None:
     """Remove what an interrupted run left, and nothing that another one is at."""
-    for left in beside.glob(f"{_STAGING}*"):
+    for left in temporary.glob(f"{_STAGING}*"):
         with contextlib.suppress(OSError):
             held = os.open(left, os.O_RDONLY)
             try:
@@ -104,18 +105,18 @@ def _synced(path: Path) -> None:
         os.close(descriptor)
 
 
-def _unwritten(path: Path, exc: OSError) -> ModelFailed:
+def _unwritten(path: Path, exc: OSError) -> ModelCommandFailed:
     if isinstance(exc, shutil.Error):  # of a tree: a list of from, to, why
         _, copy, why = exc.args[0][0]
-        return ModelFailed(
+        return ModelCommandFailed(
             f"{copy}: cannot be written ({why}); is there room for it? What is served is as it was"
         )
     if exc.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-        return ModelFailed(
+        return ModelCommandFailed(
             f"{path}: there is no room to write it ({exc.strerror}); free some and run this "
             "again: what is served is as it was"
         )
-    return ModelFailed(f"{path}: {exc.strerror or exc}; what is served is as it was")
+    return ModelCommandFailed(f"{path}: {exc.strerror or exc}; what is served is as it was")
 
 
 def sha256(path: Path) -> str:

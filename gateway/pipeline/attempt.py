@@ -18,7 +18,7 @@ from gateway.accounting.records import Durable
 from gateway.accounting.spill import Reservation
 from gateway.core import ambient
 from gateway.core.deadline import Clock
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     CloudFull,
     DeadlineExceeded,
@@ -50,8 +50,8 @@ from gateway.core.types import (
     TensorCall,
     Usage,
     Zone,
-    flow_of,
     in_chunk,
+    stream_flow,
 )
 from gateway.endpoints.connectors import Cleared, OnPremBackend
 from gateway.endpoints.fleet import Fleet
@@ -85,7 +85,7 @@ class AttemptLog(Protocol):
     def decided(self, decision: Decision) -> None: ...
 
 
-class Granted(Protocol):
+class GrantPort(Protocol):
     """A turn at an on-prem server. Given back exactly once."""
 
     @property
@@ -113,13 +113,13 @@ class RunningAttempt(AttemptTimeout):
     first: Frame | None = None  # of an answer that did not come whole
     sent_s: float | None = None
     sent_as = ""  # what the cloud knows it by
-    told: Durable | None = None  # done once it is on record
+    record: Durable | None = None  # done once it is on record
     epoch: int | None = None  # None: no call has gone there
     gpu_mark = 0.0
     high_s = 0.0  # of its lane's times, of a sample of so many, when it was sent
     sample = 0
     frames = 0
-    came_bytes = 0
+    received_bytes = 0
     span: Span | None = None
 
     def __init__(
@@ -127,14 +127,14 @@ class RunningAttempt(AttemptTimeout):
         fleet: Fleet,
         clock: Clock,
         request: InferenceRequest,
-        found: Classification,
+        classification: Classification,
         decision: Decision,
         endpoint: Endpoint,
         log: AttemptLog,
-        turn: Granted | None = None,
+        turn: GrantPort | None = None,
     ) -> None:
         self.fleet, self.clock, self.log = fleet, clock, log
-        self.request, self.found, self.decision = request, found, decision
+        self.request, self.classification, self.decision = request, classification, decision
         self.endpoint, self.turn = endpoint, turn
         model, place = request.model, fleet.places[endpoint.name]
         self.served = endpoint.models[model]
@@ -148,12 +148,12 @@ class RunningAttempt(AttemptTimeout):
 
     @property
     def restricted(self) -> bool:
-        return self.found.restricted
+        return self.classification.restricted
 
-    def beside(self, endpoint: Endpoint, found: Classification) -> RunningAttempt:
+    def concurrent(self, endpoint: Endpoint, classification: Classification) -> RunningAttempt:
         """Another try at the same call."""
         return RunningAttempt(
-            self.fleet, self.clock, self.request, found, self.decision, endpoint, self.log
+            self.fleet, self.clock, self.request, classification, self.decision, endpoint, self.log
         )
 
     async def start(self, just_decided: bool = False) -> RunningAttempt:
@@ -169,15 +169,15 @@ class RunningAttempt(AttemptTimeout):
                 if not self.reserved.leased:  # guard: S5.attempt-reserve
                     await fleet.lease(self.reserved, request.deadline)
                 self.sent_as = ambient.new_id()
-            self.told = told = self.log.starts(
+            self.record = record = self.log.starts(
                 endpoint,
                 self.decision.zones,
                 0.0 if self.turn is None else self.turn.queued_s,
                 self.sent_as,
             )
             if away:
-                if told is not None and self.log.before_dispatch:
-                    await self.log.on_record(told)  # guard: B8.send-record
+                if record is not None and self.log.before_dispatch:
+                    await self.log.on_record(record)  # guard: B8.send-record
                 self._still_available()  # guard: B8.cloud-recheck
                 if request.deadline.passed():  # guard: D1.durable-record
                     raise DeadlineExceeded("the latency budget ran out before it was sent")
@@ -198,43 +198,43 @@ class RunningAttempt(AttemptTimeout):
                 if type(stream) is OneFrame and not streamed:
                     self.frames = 1
                     if self.served.egress_usd_per_gb:
-                        self.came_bytes = _length(stream.peek())
+                        self.received_bytes = _length(stream.peek())
                 elif streamed and isinstance(request.payload, TensorCall):
                     self.first = await anext(stream, None)  # a decoupled model may give none
-                    self.came(self.first)
+                    self.on_frame(self.first)
                 else:
                     self.first = await anext(stream)
-                    self.came(self.first)
+                    self.on_frame(self.first)
             return self
         except StopAsyncIteration:
             failed, closing = self.failed(
                 UpstreamFailed("the endpoint ended its answer before it began", transient=True)
             )
         except TimeoutError:
-            # guard: A2.late-turn -> failed, closing = (Kept(self._too_late()), None)
-            # guard: A10.late-attempt -> late = self._too_late(); failed, closing = Kept(late),
-            #   self.end(late)
+            # guard: A2.late-turn -> failed, closing = (DeferredError(self._too_late()), None)
+            # guard: A10.late-attempt -> late = self._too_late(); failed, closing =
+            #   DeferredError(late), self.end(late)
             failed, closing = self.failed(self._too_late())
         except GatewayError as exc:
-            failed, closing = Kept(exc), self.end(exc)
+            failed, closing = DeferredError(exc), self.end(exc)
         except asyncio.CancelledError as exc:  # the caller left
-            # guard: A2.departed-turn -> failed, closing = (Kept(exc), None)
-            # guard: A2.left-turn -> failed, closing = (Kept(exc), None)
-            failed, closing = Kept(exc), self.end(None, "cancelled")
+            # guard: A2.departed-turn -> failed, closing = (DeferredError(exc), None)
+            # guard: A2.left-turn -> failed, closing = (DeferredError(exc), None)
+            failed, closing = DeferredError(exc), self.end(None, "cancelled")
         except EgressForbidden as exc:
-            failed, closing = Kept(exc), self.end(None, "egress_forbidden")
+            failed, closing = DeferredError(exc), self.end(None, "egress_forbidden")
         except BaseException as exc:  # noqa: BLE001 - a connector's bug, raised below
-            # guard: A2.failed-turn -> failed, closing = (Kept(exc), None)
-            failed, closing = Kept(exc), self.end(None, "internal")
+            # guard: A2.failed-turn -> failed, closing = (DeferredError(exc), None)
+            failed, closing = DeferredError(exc), self.end(None, "internal")
         if closing is not None:
             await closed(closing)
         raise failed.again()
 
-    def failed(self, error: GatewayError) -> tuple[Kept, asyncio.Future[None] | None]:
+    def failed(self, error: GatewayError) -> tuple[DeferredError, asyncio.Future[None] | None]:
         """For an error that no local of the frame that raises it may name."""
-        return Kept(error), self.end(error)
+        return DeferredError(error), self.end(error)
 
-    def last_look(self) -> None:
+    def last_check(self) -> None:
         """Most are answered long before anybody has to ask how long theirs may take."""
         self.ends_s = min(self.request.deadline.at_s, (self.sent_s or 0.0) + self._give_up_s())
 
@@ -276,7 +276,7 @@ class RunningAttempt(AttemptTimeout):
             )
 
     def _better_elsewhere(self) -> str:
-        if self.found.restricted or self.decision.attempts[-1] is self.endpoint:
+        if self.classification.restricted or self.decision.attempts[-1] is self.endpoint:
             return ""
         return "slow" if self.lane.health.state == "slow" else ""
 
@@ -289,7 +289,7 @@ class RunningAttempt(AttemptTimeout):
             if place.cloud is None or not self.sent_as:
                 raise EgressForbidden(self.request.id)
             # guard: B8.cloud-id without self.sent_as
-            cleared = Cleared(request, self.found, self.decision, self.sent_as)
+            cleared = Cleared(request, self.classification, self.decision, self.sent_as)
             return place.cloud.infer(cleared, self.served)
         if place.onprem is None:
             raise EgressForbidden(self.request.id)
@@ -329,10 +329,10 @@ class RunningAttempt(AttemptTimeout):
             if answered:
                 self.fleet.succeeded(self.endpoint, self.request, self.epoch, took_s)
             else:
-                self._tell_of_failure(error, self.epoch)
+                self._report_failure(error, self.epoch)
         self.log.attempted(attempt)  # guard: A3.cancelled-record
         if self.span is not None:
-            self.request.trace.end(self.span, _told(self.endpoint, how))
+            self.request.trace.end(self.span, _attempt_attributes(self.endpoint, how))
         if closing is None:
             self._leave()
         return closing
@@ -346,21 +346,21 @@ class RunningAttempt(AttemptTimeout):
     def as_attempt(self, result: str, took_s: float, unserved: bool = False) -> Attempt:
         """Asked once, at its end. `unserved`: the endpoint said that it served nothing, which costs
         nothing in the cloud unless it counted tokens all the same."""
-        told = getattr(self.stream, "usage", None)  # as the endpoint counted it
-        if type(told) is not Usage:
-            told = None
+        counted = getattr(self.stream, "usage", None)  # as the endpoint counted it
+        if type(counted) is not Usage:
+            counted = None
         cost = _NOT_SENT
         # guard: A7.loser-cost -> if self.epoch is not None and self.answered:
         # guard: B3.attempt-cost -> if self.epoch is not None and self.answered:
         if self.epoch is not None:
-            usage = told or self._of_a_total()
+            usage = counted or self._total_usage()
             if self.place.gpu_time is not None:
-                cost = self._cost_here(self.place.gpu_time, usage)
+                cost = self._onprem_cost(self.place.gpu_time, usage)
             # guard: B3.unserved-free -> cost = tariff.in_the_cloud(self.request, self.served,
-            #   usage, self.frames, self.came_bytes)
-            elif told is not None or not unserved:
+            #   usage, self.frames, self.received_bytes)
+            elif counted is not None or not unserved:
                 cost = tariff.in_the_cloud(
-                    self.request, self.served, usage, self.frames, self.came_bytes
+                    self.request, self.served, usage, self.frames, self.received_bytes
                 )
         endpoint, turn = self.endpoint, self.turn
         return Attempt(
@@ -372,7 +372,7 @@ class RunningAttempt(AttemptTimeout):
             took_s,
             usd(cost.nano_usd),
             cost,
-            told,
+            counted,
             self.sent_as,
         )
 
@@ -383,22 +383,22 @@ class RunningAttempt(AttemptTimeout):
         assert self.first is not None
         return OneFrame(self.first, self.tokens())
 
-    def came(self, frame: Frame | None) -> None:
+    def on_frame(self, frame: Frame | None) -> None:
         if frame is not None:
             self.frames += 1
             if self.served.egress_usd_per_gb:
-                self.came_bytes += _length(frame)
+                self.received_bytes += _length(frame)
 
-    def _cost_here(self, gpu: GpuTime, usage: Usage | None) -> Cost:
+    def _onprem_cost(self, gpu: GpuTime, usage: Usage | None) -> Cost:
         cost = tariff.on_the_premises(self.served, gpu.leaves_ns(self.gpu_mark), usage)
-        if self.found.restricted or not self.answered:
+        if self.classification.restricted or not self.answered:
             return cost
-        abroad = self.fleet.cheapest_abroad(self.request.model)
-        if abroad is None:
+        served = self.fleet.cheapest_cloud(self.request.model)
+        if served is None:
             return cost
-        return tariff.compared(cost, tariff.instead(self.request, abroad, usage, self.frames))
+        return tariff.compared(cost, tariff.instead(self.request, served, usage, self.frames))
 
-    def _of_a_total(self) -> Usage | None:
+    def _total_usage(self) -> Usage | None:
         """Of a total nobody knows what was given and what written: it is taken for whichever is
         dearer."""
         total = self.tokens()
@@ -407,7 +407,7 @@ class RunningAttempt(AttemptTimeout):
         prices = tariff.tariff(self.served)
         return Usage(total, 0) if prices.given >= prices.written else Usage(0, total)
 
-    def _tell_of_failure(self, error: GatewayError | None, epoch: int) -> None:
+    def _report_failure(self, error: GatewayError | None, epoch: int) -> None:
         fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
         sent_s = self.sent_s or 0.0
         if isinstance(error, DeadlineExceeded) and self.sent_s is not None:
@@ -422,8 +422,8 @@ class RunningAttempt(AttemptTimeout):
             fleet.abandoned(endpoint, model, epoch, self.request.tenant)
 
     def tokens(self) -> int | None:
-        found = getattr(self.stream, "total_tokens", None)
-        return found if isinstance(found, int) else None
+        tokens = getattr(self.stream, "total_tokens", None)
+        return tokens if isinstance(tokens, int) else None
 
 
 def _closed_whole(stream: ReplyStream) -> bool:
@@ -453,7 +453,7 @@ def _length(frame: Frame | None) -> int:
     return len(frame.data) if isinstance(frame, ServerEvent) else len(frame.body)
 
 
-def _told(endpoint: Endpoint, result: str) -> dict[Attribute, Value]:
+def _attempt_attributes(endpoint: Endpoint, result: str) -> dict[Attribute, Value]:
     return {"endpoint": endpoint.name, "zone": endpoint.zone.value, "result": result}
 
 
@@ -468,51 +468,51 @@ class AttemptPassage:
         "_events",
         "_gap_s",
         "_priced",
-        "_told_s",
-        "came_s",
+        "_reported_s",
+        "received_s",
     )
 
     def __init__(self, attempt: RunningAttempt, sink: Sink) -> None:
         self._attempt, self._clock = attempt, attempt.clock
         self._events, self._chunk = sink
         self._priced = attempt.served.egress_usd_per_gb > 0.0  # by the byte
-        self.came_s = self._clock()
-        # guard: A4.buffered-frames math.inf -> self.came_s
-        self._told_s = math.inf  # its lane: it is told nothing of what had come before
+        self.received_s = self._clock()
+        # guard: A4.buffered-frames math.inf -> self.received_s
+        self._reported_s = math.inf  # its lane: it is told nothing of what had come before
         self._gap_s = 0.0  # the longest since then
 
     def is_waited_for(self) -> None:
         """From now on."""
-        self.came_s = self._told_s = self._clock()
+        self.received_s = self._reported_s = self._clock()
         self._gap_s = 0.0
 
     def events(self, events: bytes, count: int) -> bool:
-        self._came(count)
+        self._on_bytes(count)
         if self._priced:
-            self._attempt.came_bytes += len(events) - count * _FRAMED_BYTES
+            self._attempt.received_bytes += len(events) - count * _FRAMED_BYTES
         return self._events(events)
 
     def chunk(self, chunk: bytes) -> bool:
-        self._came(1)
+        self._on_bytes(1)
         if self._priced:
-            self._attempt.came_bytes += len(in_chunk(chunk)) - _FRAMED_BYTES
+            self._attempt.received_bytes += len(in_chunk(chunk)) - _FRAMED_BYTES
         return self._chunk(chunk)
 
-    def _came(self, count: int) -> None:
+    def _on_bytes(self, count: int) -> None:
         self._attempt.frames += count
         now_s = self._clock()
-        gap_s = now_s - self.came_s
-        self.came_s = now_s
+        gap_s = now_s - self.received_s
+        self.received_s = now_s
         if gap_s > self._gap_s:
             self._gap_s = gap_s
-        if now_s - self._told_s >= _TELLS_S:
-            self._tell(now_s)
+        if now_s - self._reported_s >= _TELLS_S:
+            self._report(now_s)
 
-    def _tell(self, now_s: float) -> None:
+    def _report(self, now_s: float) -> None:
         lane = self._attempt.lane
         lane.gaps.observe(self._gap_s)
         lane.health.heard_from(self._attempt, now_s)
-        self._told_s, self._gap_s = now_s, 0.0
+        self._reported_s, self._gap_s = now_s, 0.0
 
 
 class OpenedReply:
@@ -545,16 +545,16 @@ class OpenedReply:
         try:
             return await self._next(attempt.stream)
         except StopAsyncIteration as exc:
-            failed, closing = Kept(exc), attempt.end(None)
+            failed, closing = DeferredError(exc), attempt.end(None)
         except TimeoutError:
             failed, closing = attempt.failed(attempt.too_late_to_go_on())
         except GatewayError as exc:
-            # guard: A4.first-frame -> await attempt._open(); failed, closing = Kept(exc),
+            # guard: A4.first-frame -> await attempt._open(); failed, closing = DeferredError(exc),
             #   attempt.end(exc)
-            # guard: A4.broken-stream Kept(exc) -> Kept(StopAsyncIteration())
+            # guard: A4.broken-stream DeferredError(exc) -> DeferredError(StopAsyncIteration())
             # guard: A4.commit-point -> attempt.stream = await attempt._open(); return await
             #   anext(attempt.stream)
-            failed, closing = Kept(exc), attempt.end(exc)
+            failed, closing = DeferredError(exc), attempt.end(exc)
         self._done = True
         if closing is not None:
             await closed(closing)
@@ -563,7 +563,7 @@ class OpenedReply:
     @property
     def flow(self) -> Flow | None:
         """Ends at its limit, too: then `anext` finds out what that means."""
-        return None if flow_of(self._attempt.stream) is None else self._flow
+        return None if stream_flow(self._attempt.stream) is None else self._flow
 
     async def aclose(self) -> None:
         self._done = True
@@ -576,7 +576,7 @@ class OpenedReply:
         with self._waits(since_s):
             frame = await anext(stream)
         attempt.lane.gaps.observe(attempt.clock() - since_s)
-        attempt.came(frame)
+        attempt.on_frame(frame)
         return frame
 
     async def _flow(self, sink: Sink) -> None:
@@ -588,10 +588,10 @@ class OpenedReply:
             return
         passage.is_waited_for()
         try:
-            with self._waits(passage.came_s):
+            with self._waits(passage.received_s):
                 await stream.flow(passage)
         except TimeoutError:
-            self._since_s = passage.came_s
+            self._since_s = passage.received_s
 
     def _waits(self, since_s: float) -> AttemptTimeout:
         """For a frame, since the one before it."""

@@ -9,8 +9,8 @@ from copy import copy
 from itertools import combinations
 from typing import Any, Final, Protocol
 
-from gateway.accounting.ledger.entry import Entry, entry_of
-from gateway.accounting.measures import AT_ONCE, measures_of
+from gateway.accounting.ledger.entry import Entry, make_entry
+from gateway.accounting.measures import AT_ONCE, measures_for
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import SENT, DecisionLog, Durable, RecordUnwritable
 from gateway.accounting.waits import Waits
@@ -42,16 +42,16 @@ _NOWHERE: Final[list[str]] = []
 _MILLI: Final = 1e3
 
 
-class Ledger(Protocol):
+class LedgerPort(Protocol):
     def post(self, entry: Entry) -> None:
         """Neither waits nor raises."""
         ...
 
 
-class Shadowed(Protocol):
+class ShadowPort(Protocol):
     """What shadow policies make of the call. Neither waits nor raises."""
 
-    def told(self, restricted: bool) -> Mapping[str, Mapping[str, str | None]]:
+    def decisions(self, restricted: bool) -> Mapping[str, Mapping[str, str | None]]:
         """By shadow, for the record: zone and reason."""
         ...
 
@@ -74,7 +74,7 @@ class Accounts:
         metrics: Metrics,
         clock: Clock,
         policy_hash: Callable[[], str],
-        ledger: Ledger | None = None,
+        ledger: LedgerPort | None = None,
         before_dispatch: bool = False,
     ) -> None:
         """`before_dispatch`: what is about to leave waits until it is on record."""
@@ -85,7 +85,7 @@ class Accounts:
         self.clock = clock
         self.policy_hash = policy_hash
         self.wall_s = ambient.calendar()
-        self.measures = measures_of(metrics)
+        self.measures = measures_for(metrics)
         self._alike: dict[tuple[str, str, bool], _Alike] = {}
         self.waits = Waits()
         self.debug = _log.isEnabledFor(logging.DEBUG)
@@ -97,14 +97,16 @@ class Accounts:
         self.metrics.in_flight.level += 1
         return CallAccount(self, request)
 
-    def alike(self, request: InferenceRequest, found: Classification) -> _Alike | None:
+    def alike(self, request: InferenceRequest, classification: Classification) -> _Alike | None:
         """The record of the last usual call of that tenant, model and class."""
-        return self._alike.get((request.tenant, request.model, found.restricted))
+        return self._alike.get((request.tenant, request.model, classification.restricted))
 
-    def keep(self, alike: _Alike, request: InferenceRequest, found: Classification) -> None:
+    def keep(
+        self, alike: _Alike, request: InferenceRequest, classification: Classification
+    ) -> None:
         if len(self._alike) >= _MOST_ALIKE:
             self._alike.clear()
-        self._alike[request.tenant, request.model, found.restricted] = alike
+        self._alike[request.tenant, request.model, classification.restricted] = alike
 
     def closed(self) -> None:
         self.open_calls -= 1
@@ -132,9 +134,22 @@ class CallAccount:
     """
 
     __slots__ = (
-        "_accounts", "_begun_s", "_number", "_releases", "_request", "_settled", "_told",
-        "_told_by", "_told_of", "attempts", "before_dispatch", "decision", "found", "shadowed",
-        "total_tokens", "vetoes",
+        "_accounts",
+        "_begun",
+        "_begun_s",
+        "_number",
+        "_recorded_classification",
+        "_recorded_decision",
+        "_releases",
+        "_request",
+        "_settled",
+        "attempts",
+        "before_dispatch",
+        "classification",
+        "decision",
+        "shadowed",
+        "total_tokens",
+        "vetoes",
     )  # fmt: skip
 
     def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
@@ -142,26 +157,26 @@ class CallAccount:
         self._request = request
         self._releases: list[Callable[[], None]] = []
         self._number = accounts.measures.number()
-        self._told: dict[str, Any] | None = None  # what was decided, once that is handed over
-        self._told_of: Classification | None = None  # what that tells
-        self._told_by: Decision | None = None
+        self._begun: dict[str, Any] | None = None  # what was decided, once that is handed over
+        self._recorded_classification: Classification | None = None  # what that tells
+        self._recorded_decision: Decision | None = None
         self._settled = False
         self.before_dispatch = accounts.before_dispatch
         self._begun_s: float | None = None  # when the first frame of a stream could go
-        self.found: Classification | None = None
+        self.classification: Classification | None = None
         self.decision: Decision | None = None
         self.vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
         self.attempts: list[Attempt] = []
         self.total_tokens: int | None = None
-        self.shadowed: Shadowed | None = None
+        self.shadowed: ShadowPort | None = None
 
     def holds(self, release: Callable[[], None]) -> None:
         """Remember what must be given back when the call ends."""
         self._releases.append(release)
 
-    def classified(self, found: Classification) -> None:
+    def classified(self, classification: Classification) -> None:
         """Again when more is known; what was known last counts."""
-        self.found = found
+        self.classification = classification
 
     def decided(self, decision: Decision) -> None:
         """Again when its queue decided otherwise."""
@@ -182,17 +197,21 @@ class CallAccount:
             "price_usd": 0.0,
             "sent_as": sent_as or None,
         }
-        if self._told is None:
+        if self._begun is None:
             attempts = [*map(_attempt, self.attempts), attempt] if self.attempts else [attempt]
             record = self._sent(attempts)
-            self._told, self._told_of, self._told_by = record, self.found, self.decision
+            self._begun, self._recorded_classification, self._recorded_decision = (
+                record,
+                self.classification,
+                self.decision,
+            )
         else:
             # guard: B8.retry-record -> return None
             record = self._intent(attempt)  # guard: B4.attempt-start -> return None
         try:
             return self._accounts.log.append(record)
         except RecordUnwritable:
-            self._told = None  # guard: B4.handover-failure -> return None
+            self._begun = None  # guard: B4.handover-failure -> return None
             self._accounts.metrics.record_failures.inc()  # guard: B4.handover-failure
             raise  # guard: B4.handover-failure
 
@@ -206,9 +225,9 @@ class CallAccount:
         ))  # fmt: skip
         if accounts.ledger is None:  # guard: B3.attempt-entry -> return
             return
-        found, decision, cost = self.found, self.decision, attempt.cost
+        classification, decision, cost = self.classification, self.decision, attempt.cost
         usage = cost.usage
-        accounts.ledger.post(entry_of((
+        accounts.ledger.post(make_entry((
             accounts.wall_s(),
             request.record_id,
             request.tenant,
@@ -217,7 +236,7 @@ class CallAccount:
             zone,
             "" if decision is None else decision.reason,
             result,
-            1 if found is None or found.restricted else 0,
+            1 if classification is None or classification.restricted else 0,
             cost.nano_usd,
             usage.input_tokens,
             usage.output_tokens,
@@ -238,14 +257,14 @@ class CallAccount:
         waits, deadline = self._accounts.waits, self._request.deadline
         waits.open[durable] = deadline
         if deadline.at_s < waits.looks_s:  # guard: B4.record-deadline
-            waits.look_at(deadline)
+            waits.watch(deadline)
         try:
             failed = await durable
         finally:
             del waits.open[durable]
         if failed is not None:
             if isinstance(failed, RecordUnwritable):
-                self._told = None  # guard: B4.failed-outcome
+                self._begun = None  # guard: B4.failed-outcome
             # guard: B4.failed-record
             # guard: A10.failed-record copy(failed) -> failed
             raise copy(failed)  # who raises it has the record, which keeps it
@@ -268,16 +287,16 @@ class CallAccount:
             release()
         now_s = accounts.clock()
         took_s = now_s - request.received_s
-        told, tried = self._told, list(map(_attempt, attempts))
-        if told is None:  # sent nowhere, or what was told of it was not kept
-            told = record = self._record(tried)
+        begun, tried = self._begun, list(map(_attempt, attempts))
+        if begun is None:  # sent nowhere, or what was told of it was not kept
+            begun = record = self._record(tried)
         # guard: B4.changed-verdict minus 2
         elif (
             len(attempts) > 1
-            or self.found is not self._told_of
-            or self.decision is not self._told_by
+            or self.classification is not self._recorded_classification
+            or self.decision is not self._recorded_decision
         ):  # more is known by now, and the end tells all of it
-            told = record = self._record(tried)
+            begun = record = self._record(tried)
             record["kind"] = "end"
         else:
             record = {
@@ -289,7 +308,7 @@ class CallAccount:
                 "attempts": tried,
             }
         if self.shadowed is not None:
-            record["shadows"] = self.shadowed.told(self._restricted)
+            record["shadows"] = self.shadowed.decisions(self._restricted)
         record["outcome"] = outcome._value_
         record["end_reason"] = reason
         try:
@@ -298,7 +317,7 @@ class CallAccount:
             accounts.metrics.record_failures.inc()
         zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
         measures = accounts.measures
-        measures.ended.append((told, zone, outcome._value_, reason, took_s))
+        measures.ended.append((begun, zone, outcome._value_, reason, took_s))
         if len(measures.ended) >= AT_ONCE:
             measures.count()
         if self.shadowed is not None:
@@ -307,17 +326,17 @@ class CallAccount:
         if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
             accounts.measures.streamed(request, attempts[-1], now_s - self._begun_s)
         if accounts.debug:
-            told_of = logs.of(request.record_id, request.record_trace)
-            _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=told_of)
+            fields = logs.call_fields(request.record_id, request.record_trace)
+            _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=fields)
         if settling is not None:
             request.trace.end(settling, {})
-            self._trace(told, zone, outcome, reason)
+            self._trace(begun, zone, outcome, reason)
 
     @property
     def _restricted(self) -> bool:
-        return self.found is None or self.found.restricted
+        return self.classification is None or self.classification.restricted
 
-    def _trace(self, told: Mapping[str, Any], zone: str, outcome: Outcome, reason: str) -> None:
+    def _trace(self, record: Mapping[str, Any], zone: str, outcome: Outcome, reason: str) -> None:
         request = self._request
         request.trace.finish(
             {
@@ -325,7 +344,7 @@ class CallAccount:
                 "operation": request.operation.value,
                 "model": request.model,
                 "tenant": request.tenant,
-                "sensitivity": told["sensitivity"] or "unknown",
+                "sensitivity": record["sensitivity"] or "unknown",
                 "zone": zone,
                 "outcome": outcome.value,
                 "reason": reason,
@@ -335,7 +354,7 @@ class CallAccount:
 
     def _intent(self, attempt: dict[str, Any]) -> dict[str, Any]:
         """Of an attempt after the first."""
-        request, found = self._request, self.found
+        request, classification = self._request, self.classification
         return {
             "kind": "intent",
             "time": int(ambient.wall_s() * _MILLI) / _MILLI,
@@ -346,7 +365,7 @@ class CallAccount:
             "zone": attempt["zone"],
             "tenant": request.tenant,
             "model": request.model,
-            "sensitivity": None if found is None else found.sensitivity._value_,
+            "sensitivity": None if classification is None else classification.sensitivity._value_,
             "policy": self._accounts.policy_hash(),
         }
 
@@ -354,16 +373,20 @@ class CallAccount:
         """What is told of a call that is about to be sent: what was told of one before it that was
         alike, but for what no two calls have in common."""
         accounts, request = self._accounts, self._request
-        found, decision = self.found, self.decision
-        if found is None or decision is None:
+        classification, decision = self.classification, self.decision
+        if classification is None or decision is None:
             return self._record(attempts) | {"outcome": SENT}
-        alike = accounts.alike(request, found)
-        if alike is None or not alike.of(request, found, decision, accounts.policy_hash()):
+        alike = accounts.alike(request, classification)
+        if alike is None or not alike.build(
+            request, classification, decision, accounts.policy_hash()
+        ):
             record = self._record(attempts)
             record["outcome"] = SENT
-            if _usual(found):
-                kept = _Alike(record.copy(), decision, request, found, accounts.policy_hash())
-                accounts.keep(kept, request, found)
+            if _usual(classification):
+                template = _Alike(
+                    record.copy(), decision, request, classification, accounts.policy_hash()
+                )
+                accounts.keep(template, request, classification)
             return record
         record = alike.record.copy()
         record["time"] = int(accounts.wall_s() * _MILLI + 0.5) / _MILLI
@@ -373,7 +396,7 @@ class CallAccount:
         record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
         call = request.payload
         record["input_bytes"] = _input_bytes(call) if type(call) is TensorCall else None
-        record["classify_s"] = _rounded(found.classify_s)
+        record["classify_s"] = _rounded(classification.classify_s)
         record["predicted_s"] = decision.predicted_s
         record["attempts"] = attempts
         record["took_s"] = _rounded(accounts.clock() - request.received_s)
@@ -382,7 +405,7 @@ class CallAccount:
 
     def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         accounts, request = self._accounts, self._request
-        found, decision, call = self.found, self.decision, request.payload
+        classification, decision, call = self.classification, self.decision, request.payload
         return {
             "kind": "call",
             "time": int(ambient.wall_s() * _MILLI + 0.5) / _MILLI,
@@ -397,12 +420,16 @@ class CallAccount:
             "priority": request.priority,
             "input_bytes": _input_bytes(call) if type(call) is TensorCall else None,
             "allowed": _SORTED[request.zones],
-            "sensitivity": None if found is None else found.sensitivity._value_,
-            "classify_reason": None if found is None else found.reason,
-            "entities": dict(found.entities) if found and found.entities else _NONE,
-            "pseudonymised": dict(found.pseudonymised) if found and found.pseudonymised else _NONE,
-            "classify_s": None if found is None else _rounded(found.classify_s),
-            "looked_for": None if found is None else _looked_for(found),
+            "sensitivity": None if classification is None else classification.sensitivity._value_,
+            "classify_reason": None if classification is None else classification.reason,
+            "entities": dict(classification.entities)
+            if classification and classification.entities
+            else _NONE,
+            "pseudonymised": dict(classification.pseudonymised)
+            if classification and classification.pseudonymised
+            else _NONE,
+            "classify_s": None if classification is None else _rounded(classification.classify_s),
+            "looked_for": None if classification is None else _looked_for(classification),
             "reason": None if decision is None else decision.reason,
             "zones": _NOWHERE if decision is None else _SORTED[decision.zones],
             "latency_critical": None if decision is None else decision.latency_critical,
@@ -429,18 +456,22 @@ class _Alike:
         record: dict[str, Any],
         decision: Decision,
         request: InferenceRequest,
-        found: Classification,
+        classification: Classification,
         policy: str,
     ) -> None:
         self.record, self._decision, self._policy = record, decision, policy
         self._operation = request.payload.operation
         self._protocol, self._priority = request.protocol, request.priority
         self._zones = request.zones
-        self._reason, self._complete = found.reason, found.complete
-        self._entities = found.entities
+        self._reason, self._complete = classification.reason, classification.complete
+        self._entities = classification.entities
 
-    def of(
-        self, request: InferenceRequest, found: Classification, decision: Decision, policy: str
+    def build(
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        decision: Decision,
+        policy: str,
     ) -> bool:
         """Whether this call's, of the same tenant, model and class, says the same but for what is
         its own."""
@@ -452,11 +483,11 @@ class _Alike:
             and request.protocol is self._protocol
             and request.zones is self._zones
             and request.priority == self._priority
-            and found.reason == self._reason
-            and found.complete is self._complete
-            and found.entities == self._entities
+            and classification.reason == self._reason
+            and classification.complete is self._complete
+            and classification.entities == self._entities
             and policy == self._policy
-            and _usual(found)
+            and _usual(classification)
         )
 
 
@@ -470,18 +501,20 @@ def _same(decision: Decision, was: Decision) -> bool:
     )
 
 
-def _usual(found: Classification) -> bool:
-    return not found.pseudonymised
+def _usual(classification: Classification) -> bool:
+    return not classification.pseudonymised
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}
 
 
-def _looked_for(found: Classification) -> str:
+def _looked_for(classification: Classification) -> str:
     """How far the call was read: for `everything` that the policy names; `patterns` alone, as far
     as they were needed to tell that it stays; `nothing`, since its model is public."""
-    # guard: C16.record-unscanned -> return _LOOKED_FOR[found.complete]
-    return "nothing" if found.reason == PUBLIC_MODEL else _LOOKED_FOR[found.complete]
+    # guard: C16.record-unscanned -> return _LOOKED_FOR[classification.complete]
+    return (
+        "nothing" if classification.reason == PUBLIC_MODEL else _LOOKED_FOR[classification.complete]
+    )
 
 
 def _rounded(seconds: float) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from gateway.core.deadline import Clock
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     AnswersFull,
     CloudFull,
@@ -39,10 +39,10 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.endpoints.fleet import Fleet
-from gateway.pipeline.attempt import AttemptLog, Granted, RunningAttempt
+from gateway.pipeline.attempt import AttemptLog, GrantPort, RunningAttempt
 from gateway.pipeline.hedging import has_no_effect, has_state, hedged
 from gateway.pipeline.retries import LONGEST_PAUSE_S, RetryBudget, pause_s
-from gateway.scheduling.calls import Call
+from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 from gateway.scheduling.routing.policy import leaving, slow_ones
 
@@ -54,7 +54,7 @@ class Clearance(Protocol):
     """What is known of a call's data, and the door at which the rest is found out."""
 
     @property
-    def found(self) -> Classification: ...
+    def classification(self) -> Classification: ...
 
     async def to_leave(self) -> None:
         """Look for all that has not been looked for yet. Raises NotCleared if the call is
@@ -62,12 +62,12 @@ class Clearance(Protocol):
         ...
 
 
-class Queues(Protocol):
+class QueuesPort(Protocol):
     """Where calls wait for on-prem servers: here, or at the gateway that owns them."""
 
     def enter(
-        self, request: InferenceRequest, call: Call, group: tuple[str, ...]
-    ) -> Coroutine[Any, Any, Granted]:
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
+    ) -> Coroutine[Any, Any, GrantPort]:
         """A turn at one of the servers. Raises Spilled when the call is to leave, NoServer when
         none takes it, or the GatewayError that refuses it."""
         ...
@@ -84,11 +84,11 @@ class Dispatcher:
         clock: Clock,
         retries: RetryBudget | None = None,
         hedging: bool = False,
-        queues: Queues | None = None,
+        queues: QueuesPort | None = None,
     ) -> None:
         """`queues`: the fleet's own, unless servers are shared with other gateways."""
         self._fleet = fleet
-        self._queues: Queues = queues or fleet
+        self._queues: QueuesPort = queues or fleet
         self._own_queues = self._queues is fleet
         self._clock = clock
         self._retries = retries or RetryBudget(clock)
@@ -115,24 +115,24 @@ class Dispatcher:
                 return await self._along(_Route(request, clearance, decision, log))
         # As most calls: it is sent to the cloud or to a server that is idle, which answers. Where
         # it may go else is thought of when it does not.
-        turn: Granted | None = None
+        turn: GrantPort | None = None
         if away:
-            known = clearance.found.complete
+            known = clearance.classification.complete
             await clearance.to_leave()
         else:
             known = False
-            asked: Grant | Coroutine[Any, Any, Granted] | None
+            waiting: Grant | Coroutine[Any, Any, GrantPort] | None
             try:
-                asked = self._fleet.ask(request, clearance.found.restricted, decision)
+                waiting = self._fleet.ask(request, clearance.classification.restricted, decision)
             except NoServer:
-                asked = None
-            if not isinstance(asked, Grant):
+                waiting = None
+            if not isinstance(waiting, Grant):
                 route = _Route(request, clearance, decision, log)
-                route.in_line = asked
+                route.in_line = waiting
                 return await self._along(route)
-            turn, first = asked, self._fleet.endpoint(asked.server)
+            turn, first = waiting, self._fleet.endpoint(waiting.server)
         attempt = RunningAttempt(
-            self._fleet, self._clock, request, clearance.found, decision, first, log, turn
+            self._fleet, self._clock, request, clearance.classification, decision, first, log, turn
         )
         try:
             return await attempt.start(just_decided=known)
@@ -159,7 +159,7 @@ class Dispatcher:
                         break
                 try:
                     if zone is ONPREM:
-                        turn = await self._here(route)
+                        turn = await self._onprem_turn(route)
                         if turn is None:
                             continue
                         endpoint = self._fleet.endpoint(turn.server)
@@ -170,8 +170,8 @@ class Dispatcher:
                             continue
                         await route.clearance.to_leave()
                     route.attempt = attempt = RunningAttempt(
-                        self._fleet, self._clock, request, route.clearance.found, route.decision,
-                        endpoint, route.log, turn,
+                        self._fleet, self._clock, request, route.clearance.classification,
+                        route.decision, endpoint, route.log, turn,
                     )  # fmt: skip
                     route.paid = False
                     # guard: A7.hedge-switch minus 1
@@ -187,14 +187,14 @@ class Dispatcher:
                 self._retries.give_back()
         raise self._exhausted(route)
 
-    async def _here(self, route: _Route) -> Granted | None:
+    async def _onprem_turn(self, route: _Route) -> GrantPort | None:
         """A turn at one of the on-prem servers. None: there is none for this call, or it is to
         leave."""
-        request, fleet, found = route.request, self._fleet, route.clearance.found
+        request, fleet, classification = route.request, self._fleet, route.clearance.classification
         if (in_line := route.in_line) is not None:
             route.in_line = None
             return await self._turn(in_line, route)
-        group = fleet.group_of(request)
+        group = fleet.server_group(request)
         if route.last is not None:  # guard: D5.premises-retry
             route.avoid |= {n for n in group if not self._worth_another(request, fleet.endpoint(n))}
         for name in group:
@@ -203,11 +203,13 @@ class Dispatcher:
         else:
             route.onprem = False
             return None
-        call = fleet.call(request, found.restricted, route.clouds, route.avoid)
+        call = fleet.call(request, classification.restricted, route.clouds, route.avoid)
         with request.trace.stage("queue"):
             return await self._turn(self._queues.enter(request, call, group), route)
 
-    async def _turn(self, entering: Coroutine[Any, Any, Granted], route: _Route) -> Granted | None:
+    async def _turn(
+        self, entering: Coroutine[Any, Any, GrantPort], route: _Route
+    ) -> GrantPort | None:
         try:
             return await entering
         except Spilled as spilled:
@@ -294,13 +296,13 @@ class Dispatcher:
                 return None  # it may have failed while the door was asked: what follows is no hedge
             others.popleft()
             route.sent += 1  # guard: A7.attempt-count
-            return attempt.beside(endpoint, clearance.found).start()
+            return attempt.concurrent(endpoint, clearance.classification).start()
 
         late_s = max(times.slow_s, _LATE * times.usual_s)
         try:
             return await hedged(attempt.start(), late_s, second)
         except asyncio.CancelledError as exc:  # it may not even have begun
-            left = Kept(exc)
+            left = DeferredError(exc)
         await attempt.aclose()  # guard: A2.departed-turn
         raise left.again()
 
@@ -310,7 +312,7 @@ class Dispatcher:
         return request.deadline.allows(p50_s)  # guard: D5.retry-time -> return True
 
     def _exhausted(self, route: _Route) -> GatewayError:
-        request, found, last = route.request, route.clearance.found, route.last
+        request, classification, last = route.request, route.clearance.classification, route.last
         # guard: A10.route-failure
         route.last = None  # or it had what is raised, whose traceback has it
         route.transient = ()  # guard: A10.route-transient
@@ -323,11 +325,11 @@ class Dispatcher:
             last.sent = sent
         if isinstance(last, Saturated):  # the servers are well: the call came at a bad time
             return last
-        if found.restricted:
-            told_s = last.retry_after_s if isinstance(last, UpstreamError) else None
+        if classification.restricted:
+            after_s = last.retry_after_s if isinstance(last, UpstreamError) else None
             refused = OnpremUnavailable(
                 "this call must stay on the premises and no on-prem server could answer it",
-                retry_after_s=told_s or self._fleet.retry_after_s(request.model),
+                retry_after_s=after_s or self._fleet.retry_after_s(request.model),
             )
             refused.sent = sent
             return refused
@@ -347,7 +349,7 @@ class _Route:
     attempt: RunningAttempt | None = None
     avoid: frozenset[str] = frozenset()  # servers
     full: tuple[str, ...] = ()  # places in the cloud that had no room for it
-    in_line: Coroutine[Any, Any, Granted] | None = None  # it stands in the queue already
+    in_line: Coroutine[Any, Any, GrantPort] | None = None  # it stands in the queue already
     transient: tuple[tuple[Endpoint, UpstreamError], ...] = ()  # failures that may soon be over
 
     def __init__(

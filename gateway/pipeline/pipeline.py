@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.accounting.records import kept
+from gateway.accounting.records import is_durable
 from gateway.core import ambient, timeouts
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     CloudFull,
     DeadlineExceeded,
@@ -27,7 +27,7 @@ from gateway.core.types import (
     Classification,
     Decision,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     Flow,
     Frame,
     InferenceReply,
@@ -42,7 +42,7 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.attempt import OpenedReply, RunningAttempt, closed
 from gateway.pipeline.call_account import Accounts, CallAccount
 from gateway.pipeline.dispatcher import Dispatcher, NotCleared
-from gateway.pipeline.rate_limits import Limits, Share
+from gateway.pipeline.rate_limits import QuotaReservation, RateLimits
 from gateway.scheduling.routing.policy import Policy
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def stopping() -> Draining:
     return Draining("this gateway is stopping; call again", retry_after_s=1.0)
 
 
-class Classifier(Protocol):
+class ClassifierPort(Protocol):
     """None raises but for cancellation: what cannot be read is restricted."""
 
     def classify_now(self, request: InferenceRequest) -> Classification | None:
@@ -74,19 +74,21 @@ class Classifier(Protocol):
         """What is looked for in every call."""
         ...
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
         """And what is looked for only in a call that would leave. Never clears what is
         restricted."""
         ...
 
 
-class Instead(Protocol):
+class PseudonymisedCallPort(Protocol):
     """A call that may leave in the place of a restricted one, and the way back (`pseudonyms`)."""
 
     @property
     def request(self) -> InferenceRequest: ...
     @property
-    def found(self) -> Classification: ...
+    def classification(self) -> Classification: ...
     async def to_leave(self) -> None: ...
     def restored(self, reply: InferenceReply) -> InferenceReply:
         """Of an answer that streams."""
@@ -100,17 +102,23 @@ class Instead(Protocol):
 
 
 class Pseudonyms(Protocol):
-    async def instead(self, request: InferenceRequest, found: Classification) -> Instead | None:
+    async def instead(
+        self, request: InferenceRequest, classification: Classification
+    ) -> PseudonymisedCallPort | None:
         """Never raises but for cancellation; None for a call that has to stay as it is."""
         ...
 
 
 class States(Protocol):
-    def decide(self, request: InferenceRequest, found: Classification, policy: Policy) -> Decision:
+    def decide(
+        self, request: InferenceRequest, classification: Classification, policy: Policy
+    ) -> Decision:
         """What the policy makes of a snapshot of now."""
         ...
 
-    def snapshot(self, request: InferenceRequest, restricted: bool) -> Sequence[EndpointState]: ...
+    def snapshot(
+        self, request: InferenceRequest, restricted: bool
+    ) -> Sequence[EndpointSnapshot]: ...
     def foresee(
         self, request: InferenceRequest, restricted: bool, decision: Decision
     ) -> Decision: ...
@@ -132,8 +140,8 @@ class States(Protocol):
 class Explanation:
     """What would be done with a call, and on what grounds (O3)."""
 
-    found: Classification
-    states: Sequence[EndpointState]
+    classification: Classification
+    states: Sequence[EndpointSnapshot]
     decision: Decision | None
     refusal: GatewayError | None
     shadows: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
@@ -144,18 +152,18 @@ class Pipeline:
     def __init__(
         self,
         admission: Admission,
-        classifier: Classifier,
+        classifier: ClassifierPort,
         states: States,
         policy: Policy,
         dispatcher: Dispatcher,
         accounts: Accounts,
         block_unknown: bool = False,
         pseudonyms: Pseudonyms | None = None,
-        limits: Limits | None = None,
+        limits: RateLimits | None = None,
         shadows: Shadows | None = None,
     ) -> None:
         self._shadows = shadows
-        self._limits = Limits(ambient.clock()) if limits is None else limits
+        self._limits = RateLimits(ambient.clock()) if limits is None else limits
         self._admission = admission
         self._classifier = classifier
         self._states = states
@@ -166,7 +174,7 @@ class Pipeline:
         self._pseudonyms = pseudonyms
         self._open: dict[SettlingStream, None] = {}  # in the order in which they came
         self._waiting: dict[asyncio.Task[object], None] = {}
-        self._running = timeouts.Running()
+        self._running = timeouts.RunningTask()
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
@@ -185,23 +193,25 @@ class Pipeline:
             self._waiting[task] = None
             if trace.sampled:
                 with trace.stage("classify"):
-                    if (look := clearance.first_look()) is not None:
-                        await look
-            elif (look := clearance.first_look()) is not None:
-                await look
+                    if (scan := clearance.first_scan()) is not None:
+                        await scan
+            elif (scan := clearance.first_scan()) is not None:
+                await scan
             while True:
-                found = clearance.found
+                classification = clearance.classification
                 try:
-                    if self._pseudonyms is not None and found.restricted:
+                    if self._pseudonyms is not None and classification.restricted:
                         opened = await self._send_instead(request, clearance, account)
                     if opened is None:
                         decide = self._traced_decision if trace.sampled else self._decide
-                        decision = account.decision = decide(request, found, account)
+                        decision = account.decision = decide(request, classification, account)
                         opened = await self._dispatcher.send(request, clearance, decision, account)
                     break
                 except _DECIDED_ANEW as exc:
-                    refused = Kept(exc)
-                if not await self._again(request, clearance, found, account, refused.error):
+                    refused = DeferredError(exc)
+                if not await self._again(
+                    request, clearance, classification, account, refused.error
+                ):
                     raise refused.again()
             placed = account.decision  # its queue may have decided otherwise
             assert placed is not None
@@ -212,8 +222,8 @@ class Pipeline:
             streamed = request.payload.streamed
             if not streamed and (closing := opened.end(None)) is not None:
                 await closed(closing)
-            if (told := opened.told) is not None and not kept(told):
-                await account.on_record(told)  # guard: B4.durable-answer
+            if (record := opened.record) is not None and not is_durable(record):
+                await account.on_record(record)  # guard: B4.durable-answer
             if streamed:
                 account.begun(opened.endpoint.name)
                 frames = SettlingStream(OpenedReply(opened), account, reason, self._ended)
@@ -231,7 +241,7 @@ class Pipeline:
             self._waiting.pop(task, None)
             if clearance.instead is not None:
                 clearance.instead.forget()
-            failed = Kept(self._ended_by(exc, task))
+            failed = DeferredError(self._ended_by(exc, task))
         if isinstance(failed.error, GatewayError):
             account.vetoes = failed.error.vetoes  # guard: P3.record-drained
         if opened is None:
@@ -244,7 +254,7 @@ class Pipeline:
             account.settle(*ending(failed.error))
         raise failed.again()
 
-    def _admit(self, request: InferenceRequest, account: CallAccount) -> Share | None:
+    def _admit(self, request: InferenceRequest, account: CallAccount) -> QuotaReservation | None:
         account.holds(self._admission.enter(request))
         account.check()  # guard: B4.closed-audit
         if not request.quotas:
@@ -267,32 +277,32 @@ class Pipeline:
     ) -> RunningAttempt | None:
         """Another call that may leave, in its place, where there is one."""
         tried = bool(account.attempts)  # as one that stays: nothing of it may leave any more
-        other = None if tried else await self._instead(request, clearance.found)
+        other = None if tried else await self._instead(request, clearance.classification)
         if other is None:
             return None
         instead, decision = other
         clearance.instead = instead
-        account.classified(instead.found)
+        account.classified(instead.classification)
         account.decision = decision
         if self._shadows is not None:
-            states = self._states.snapshot(instead.request, instead.found.restricted)
-            self._shadows.see(instead.request, instead.found, states, account)
+            states = self._states.snapshot(instead.request, instead.classification.restricted)
+            self._shadows.see(instead.request, instead.classification, states, account)
         return await self._dispatcher.send(instead.request, instead, decision, account)
 
     async def _again(
         self,
         request: InferenceRequest,
         clearance: AtTheDoor,
-        found: Classification,
+        classification: Classification,
         account: CallAccount,
         refused: BaseException,
     ) -> bool:
-        """Whether a call that was to be sent, and was not, is decided on anew. `found`: what was
-        known of it when it was decided on."""
+        """Whether a call that was to be sent, and was not, is decided on anew. `classification`:
+        what was known of it when it was decided on."""
         if clearance.instead is not None:
             return False
         if isinstance(refused, NotCleared):  # from here on no decision may name the cloud again
-            if found.restricted:
+            if classification.restricted:
                 raise EgressForbidden(request.id) from None
             account.decision = None  # it was one for a call that could leave
             return True
@@ -303,19 +313,19 @@ class Pipeline:
         return await self._states.back_in_time(request)
 
     async def _instead(
-        self, request: InferenceRequest, found: Classification
-    ) -> tuple[Instead, Decision] | None:
+        self, request: InferenceRequest, classification: Classification
+    ) -> tuple[PseudonymisedCallPort, Decision] | None:
         """Another call for one that would leave were it clear. What stays anyway is served as it
         is: surrogates are for the cloud alone."""
-        if self._pseudonyms is None or not (request.pseudonymise and found.restricted):
+        if self._pseudonyms is None or not (request.pseudonymise and classification.restricted):
             return None
         if not self._would_leave(request):
             return None
-        instead = await self._pseudonyms.instead(request, found)
+        instead = await self._pseudonyms.instead(request, classification)
         if instead is None:
             return None
         try:
-            decision = self._foresee(instead.request, instead.found)
+            decision = self._foresee(instead.request, instead.classification)
         except GatewayError:
             decision = None
         if decision is None or decision.attempts[0].zone is not CLOUD:
@@ -340,35 +350,37 @@ class Pipeline:
         live = await self._explain(request)
         if self._shadows is None:
             return live
-        return replace(live, shadows=self._shadows.foresee(request, live.found, live.states))
+        return replace(
+            live, shadows=self._shadows.foresee(request, live.classification, live.states)
+        )
 
     async def _explain(self, request: InferenceRequest) -> Explanation:
-        found = await self._classifier.classify(request)
+        classification = await self._classifier.classify(request)
         try:  # before it would even be read; what is in it is told all the same
             self._admission.check(request)  # guard: O3.admission
             self._accounts.log.check()  # guard: O3.audit
             self._limits.check(request)  # guard: O3.limits
         except GatewayError as refusal:
-            states = self._states.snapshot(request, found.restricted)
-            return Explanation(found, states, None, refusal)
+            states = self._states.snapshot(request, classification.restricted)
+            return Explanation(classification, states, None, refusal)
         while True:
-            states = self._states.snapshot(request, found.restricted)
-            if (other := await self._instead(request, found)) is not None:
+            states = self._states.snapshot(request, classification.restricted)
+            if (other := await self._instead(request, classification)) is not None:
                 instead, decision = other
                 instead.forget()
-                return Explanation(instead.found, states, decision, None)
+                return Explanation(instead.classification, states, decision, None)
             try:
-                decision = self._foresee(request, found)
+                decision = self._foresee(request, classification)
             except (OnpremUnavailable, NoEligibleEndpoint) as refusal:
                 waits = self._states.worth_waiting(request)  # guard: O3.queue-wait -> waits = False
-                return Explanation(found, states, None, refusal, waits=waits)
+                return Explanation(classification, states, None, refusal, waits=waits)
             except GatewayError as refusal:
-                return Explanation(found, states, None, refusal)
-            known = found.complete or found.restricted
+                return Explanation(classification, states, None, refusal)
+            known = classification.complete or classification.restricted
             if known or decision.attempts[0].zone is not CLOUD:
-                return Explanation(found, states, decision, None)
-            # guard: O3.reading-depth -> return Explanation(found, states, decision, None)
-            found = await self._classifier.complete(request, found)
+                return Explanation(classification, states, decision, None)
+            # guard: O3.reading-depth -> return Explanation(classification, states, decision, None)
+            classification = await self._classifier.complete(request, classification)
 
     def cut(self, why: Callable[[], GatewayError] = stopping) -> None:
         """End every call that is still open, with a reason (O7)."""
@@ -381,34 +393,37 @@ class Pipeline:
     def _ended(self, stream: SettlingStream) -> None:
         self._open.pop(stream, None)
 
-    def _foresee(self, request: InferenceRequest, found: Classification) -> Decision:
+    def _foresee(self, request: InferenceRequest, classification: Classification) -> Decision:
         """The decision, and what its queue would do with it at once."""
         with request.trace.stage("decide"):
-            decision = self._decide(request, found)
+            decision = self._decide(request, classification)
         # guard: O3.queue -> return decision
-        return self._states.foresee(request, found.restricted, decision)
+        return self._states.foresee(request, classification.restricted, decision)
 
     def _traced_decision(
-        self, request: InferenceRequest, found: Classification, account: CallAccount
+        self, request: InferenceRequest, classification: Classification, account: CallAccount
     ) -> Decision:
         with request.trace.stage("decide"):
-            return self._decide(request, found, account)
+            return self._decide(request, classification, account)
 
     def _decide(
-        self, request: InferenceRequest, found: Classification, account: CallAccount | None = None
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        account: CallAccount | None = None,
     ) -> Decision:
         """`account`: of a call that is to be sent, which shadows may see."""
-        if self._block_unknown and found.reason not in _READ:
+        if self._block_unknown and classification.reason not in _READ:
             raise Forbidden(
                 "this call could not be read for personal data and is refused",
                 reason="unknown_blocked",
             )
         if account is not None and self._shadows is None:
-            return self._states.decide(request, found, self._policy)
-        states = self._states.snapshot(request, found.restricted)
+            return self._states.decide(request, classification, self._policy)
+        states = self._states.snapshot(request, classification.restricted)
         if account is not None and self._shadows is not None:
-            self._shadows.see(request, found, states, account)
-        return self._policy.decide(request, found, states)
+            self._shadows.see(request, classification, states, account)
+        return self._policy.decide(request, classification, states)
 
 
 def _reply(
@@ -416,21 +431,21 @@ def _reply(
     endpoint: Endpoint,
     reason: str,
     attempts: int,
-    share: Share | None,
+    share: QuotaReservation | None,
     frames: SettlingStream | OneFrame,
     unrestored: int,
 ) -> InferenceReply:
     instead = clearance.instead
-    found = clearance.found if instead is None else instead.found
+    classification = clearance.classification if instead is None else instead.classification
     placement = Placement(
         endpoint.zone,
         endpoint.name,
         reason,
         attempts,
-        found.sensitivity,
-        found.classify_s,
-        sum(found.pseudonymised.values()) if found.pseudonymised else 0,
-        _NO_LIMITS if share is None else share.told(),
+        classification.sensitivity,
+        classification.classify_s,
+        sum(classification.pseudonymised.values()) if classification.pseudonymised else 0,
+        _NO_LIMITS if share is None else share.headers(),
         unrestored,
     )
     reply = InferenceReply(placement, frames)
@@ -438,7 +453,7 @@ def _reply(
 
 
 async def _restored(
-    request: InferenceRequest, instead: Instead, frames: OneFrame
+    request: InferenceRequest, instead: PseudonymisedCallPort, frames: OneFrame
 ) -> tuple[OneFrame, int]:
     try:
         with timeouts.within(request.deadline.remaining_s()):
@@ -453,48 +468,49 @@ class AtTheDoor:
     door"). A verdict can only become more restricted.
     """
 
-    found: Classification  # from the first look on
-    instead: Instead | None = None  # what goes in its place
+    classification: Classification  # from the first look on
+    instead: PseudonymisedCallPort | None = None  # what goes in its place
 
     def __init__(
-        self, classifier: Classifier, request: InferenceRequest, account: CallAccount
+        self, classifier: ClassifierPort, request: InferenceRequest, account: CallAccount
     ) -> None:
         self._classifier = classifier
         self._request = request
         self._account = account
 
-    def first_look(self) -> Awaitable[None] | None:
+    def first_scan(self) -> Awaitable[None] | None:
         """What is looked for in every call. None: it is over, and nothing had to be waited for."""
-        found = self._classifier.classify_now(self._request)
-        if found is None:
-            return self._look_on()
-        self.found = found
-        self._account.classified(found)
+        classification = self._classifier.classify_now(self._request)
+        if classification is None:
+            return self._full_scan()
+        self.classification = classification
+        self._account.classified(classification)
         return None
 
-    async def _look_on(self) -> None:
-        self._tell(await self._in_time(self._classifier.classify(self._request)))
+    async def _full_scan(self) -> None:
+        self._record(await self._in_time(self._classifier.classify(self._request)))
 
     async def to_leave(self) -> None:
-        if not self.found.restricted and not self.found.complete:  # guard: M1.unread-call
+        # guard: M1.unread-call
+        if not self.classification.restricted and not self.classification.complete:
             with self._request.trace.stage("classify"):
-                look = self._classifier.complete(self._request, self.found)
-                self._tell(await self._in_time(look))
-        if self.found.restricted:  # guard: M1.known
+                scan = self._classifier.complete(self._request, self.classification)
+                self._record(await self._in_time(scan))
+        if self.classification.restricted:  # guard: M1.known
             raise NotCleared
 
-    async def _in_time(self, look: Awaitable[Classification]) -> Classification:
+    async def _in_time(self, scan: Awaitable[Classification]) -> Classification:
         """A classifier keeps to the call's deadline; where not, the call still ends (D1)."""
         try:
             left_s = self._request.deadline.remaining_s()
             with timeouts.within(left_s):  # guard: D1.scan-wait -> with timeouts.within(100000.0):
-                return await look
+                return await scan
         except TimeoutError:
             raise DeadlineExceeded("the latency budget ran out while the call was read") from None
 
-    def _tell(self, found: Classification) -> None:
-        self.found = found
-        self._account.classified(found)
+    def _record(self, classification: Classification) -> None:
+        self.classification = classification
+        self._account.classified(classification)
 
 
 def ending(exc: BaseException) -> tuple[Outcome, str]:
@@ -564,7 +580,7 @@ class SettlingStream:
             self._settle(Outcome.SERVED, self._reason)
             raise
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         try:
             await self._opened.aclose()
         finally:  # cancelled once more while it closes

@@ -36,7 +36,7 @@ class RetryBudget:
         self._share = share
         self._reserve = reserve
         self._left = reserve
-        self._asked_s = clock()
+        self._updated_s = clock()
         self.calls = 0
         """First tries, since a second one was last asked for; whoever sends one adds it."""
 
@@ -45,9 +45,9 @@ class RetryBudget:
         self._left = min(self._reserve, self._left + self.calls * self._share)
         self.calls = 0
         now_s = self._clock()
-        if now_s - self._asked_s >= _CALM_S:
+        if now_s - self._updated_s >= _CALM_S:
             self._left = self._reserve
-        self._asked_s = now_s
+        self._updated_s = now_s
         if self._left < 1.0:  # guard: A5.retry-budget
             return False
         self._left -= 1.0

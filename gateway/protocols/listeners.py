@@ -21,20 +21,20 @@ def bound(
 ) -> socket.socket:
     """A socket to listen on; raises ConfigError that says which address is taken. `shared`: with
     other sockets of this user that are, too; the system gives each its part of the callers."""
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if shared:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
-        found.bind((host, port))
+        listener.bind((host, port))
     except OSError as exc:
-        found.close()
+        listener.close()
         raise ConfigError(
             f"{key}: cannot listen on {host}:{port}: {exc.strerror}. Stop what listens there, or "
             "take another port (0: a free one)"
         ) from exc
-    found.set_inheritable(False)
-    return found
+    listener.set_inheritable(False)
+    return listener
 
 
 def refuse_key_logging() -> None:

@@ -19,7 +19,7 @@ async def joined(pieces: Sequence[bytes | bytearray]) -> bytes:
     return await asyncio.to_thread(b"".join, pieces)
 
 
-class Pieces:
+class PieceBuffer:
     """Small pieces are joined as they come: one octet each would cost forty."""
 
     __slots__ = ("_at", "_pieces", "size")
@@ -59,17 +59,17 @@ class Pieces:
             size, whole = self.size, self.take()
             self._pieces, self.size = [whole], size
         first, end = self._pieces[0], self._at + count
-        found = bytes(first[self._at : end])
+        chunk = bytes(first[self._at : end])
         self.size -= count
         self._at = end
         if end == len(first):
             del self._pieces[0]
             self._at = 0
-        return found
+        return chunk
 
-    def part(self, count: int) -> Pieces:
+    def part(self, count: int) -> PieceBuffer:
         """So many of the first octets, which must be there, in pieces of their own."""
-        part, at, used = Pieces(), self._at, 0
+        part, at, used = PieceBuffer(), self._at, 0
         while part.size < count:
             piece = self._pieces[used]
             data = bytes(piece[at : at + count - part.size])

@@ -33,7 +33,7 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class JsonBounds:
     """What the JSON of one body may have. The defaults are those of the settings."""
 
     members: int = 100_000  # objects, lists, and keys of objects
@@ -41,12 +41,12 @@ class Bounds:
     size: int = 12 * 1024 * 1024  # bytes
 
 
-BOUNDS = Bounds()
+BOUNDS = JsonBounds()
 _SLICE_BYTES = 256 * 1024
 _WARY_BYTES = 4 * 1024 * 1024  # a body of more is not read twice: the wary reader takes its time
 
 
-def loads(body: bytes, max_depth: int = 64, bounds: Bounds = BOUNDS) -> Any:
+def loads(body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS) -> Any:
     """The parsed value. Raises MalformedBody, or BodyTooLarge for more than the bounds; the message
     says what and where, never content."""
     if len(body) > bounds.size:
@@ -57,30 +57,30 @@ def loads(body: bytes, max_depth: int = 64, bounds: Bounds = BOUNDS) -> Any:
         _check_bounds(body, bounds, max_depth)
     try:
         value = orjson.loads(body)
-        if _is_all_of(body, orjson.dumps(value), max_depth):
+        if _is_complete(body, orjson.dumps(value), max_depth):
             return value
         problem = "has a key twice, a number that is too long, or too many levels"
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as exc:
-        problem = f"is not JSON: {_told(exc)}"
+        problem = f"is not JSON: {_error_text(exc)}"
     # It is read again out of here, where no exception with the body in it is its context.
     if len(body) > _WARY_BYTES:
         raise MalformedBody(f"the body {problem}")
     return read_warily(body, max_depth)
 
 
-def is_within(text: bytes, bounds: Bounds) -> bool:
+def is_within(text: bytes, bounds: JsonBounds) -> bool:
     """Whether a JSON text has no more than that. Nothing of it is read, and each step is short."""
     if len(text) > bounds.size:
         return False
     return _within(text, bounds) or _within(b'""'.join(_unescaped(text).split(b'"')[::2]), bounds)
 
 
-def _told(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     at = getattr(exc, "pos", None)
     return "it cannot be read" if at is None else f"it cannot be read from character {at} on"
 
 
-def _check_bounds(body: bytes, bounds: Bounds, max_depth: int) -> None:
+def _check_bounds(body: bytes, bounds: JsonBounds, max_depth: int) -> None:
     """Punctuation says how many there are; most bodies have little even with that in strings."""
     if _within(body, bounds):
         return
@@ -97,7 +97,7 @@ def _check_bounds(body: bytes, bounds: Bounds, max_depth: int) -> None:
     )
 
 
-def _within(text: bytes, bounds: Bounds) -> bool:
+def _within(text: bytes, bounds: JsonBounds) -> bool:
     members, commas = 0, 0
     for at in range(
         0, len(text), _SLICE_BYTES
@@ -110,7 +110,7 @@ def _within(text: bytes, bounds: Bounds) -> bool:
     return True
 
 
-def _is_all_of(body: bytes, again: bytes, max_depth: int) -> bool:
+def _is_complete(body: bytes, again: bytes, max_depth: int) -> bool:
     """Whether nothing was lost on the way to what orjson read, and wrote again for that: no key
     stood twice, and no integer became a float. A pair that was dropped for its like took its key
     with it, and two quotation marks. As orjson writes most clients do."""
@@ -174,7 +174,7 @@ def _decoded(body: bytes) -> tuple[Any, str]:
         return None, "the body has a number with too many digits"
 
 
-def load_object(body: bytes, max_depth: int = 64, bounds: Bounds = BOUNDS) -> dict[str, Any]:
+def load_object(body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS) -> dict[str, Any]:
     value = loads(body, max_depth, bounds)
     if not isinstance(value, dict):
         raise MalformedBody("the body must be a JSON object")
@@ -192,10 +192,10 @@ def dumps(value: Any) -> bytes:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    document = dict(pairs)
+    if len(document) != len(pairs):
         raise MalformedBody("the body has an object with the same key twice")
-    return found
+    return document
 
 
 def _no_constant(name: str) -> float:

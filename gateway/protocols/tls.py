@@ -20,7 +20,7 @@ from gateway.core.yaml_document import ConfigError
 
 log = logging.getLogger(__name__)
 
-Seen = tuple[tuple[int, int, int] | None, ...]
+FileStamps = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TlsFiles:
         given = (self.cert_file, self.key_file, self.ca_file)
         return tuple(path for path in given if path is not None)
 
-    def seen(self) -> Seen:
+    def stamps(self) -> FileStamps:
         """Different whenever one of them has been changed or replaced."""
         return tuple(_state(path) for path in self.paths)
 
@@ -72,20 +72,20 @@ class TlsFiles:
 NO_FILES = TlsFiles("")
 
 
-class Fresh:
+class FreshTlsContext:
     """The context of the files as they are."""
 
     def __init__(self, files: TlsFiles, make: Callable[[TlsFiles], ssl.SSLContext]) -> None:
         """Raises ConfigError."""
         self._files = files
         self._make = make
-        self._seen = files.seen()
+        self._stamps = files.stamps()
         self._context = make(files)
 
     def __call__(self) -> ssl.SSLContext:
-        seen = self._files.seen()
-        if seen != self._seen:
-            self._seen = seen
+        stamps = self._files.stamps()
+        if stamps != self._stamps:
+            self._stamps = stamps
             try:
                 self._context = self._make(self._files)
                 log.info("%s: the certificates were read anew", self._files.where)
@@ -94,7 +94,7 @@ class Fresh:
         return self._context
 
 
-def of_server(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
+def server_context(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
     """For a listener, which `speaks` what ALPN says. With a `ca_file`, callers must show a
     certificate of it; and since one may be withdrawn, no session is resumed without showing it
     again."""
@@ -112,8 +112,8 @@ def of_server(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
 def listening(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
     """A context for a listener that stays: each handshake gets the newest one put in its place.
     Raises ConfigError."""
-    made = partial(of_server, speaks=speaks)
-    fresh = Fresh(files, made)
+    made = partial(server_context, speaks=speaks)
+    fresh = FreshTlsContext(files, made)
     outermost = made(files)
 
     def newest(handshake: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
@@ -123,7 +123,7 @@ def listening(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
     return outermost
 
 
-def of_client(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
+def client_context(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
     """Checks names and certificates, against the `ca_file` alone where there is one. `speaks` is
     what ALPN offers the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -137,10 +137,10 @@ def of_client(files: TlsFiles, speaks: str = "http/1.1") -> ssl.SSLContext:
 
 def _state(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _no_passphrase() -> bytes:

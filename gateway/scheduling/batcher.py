@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from gateway.scheduling.calls import Call
+from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.servers import Instance
 from gateway.scheduling.tuning import Tuning
-from gateway.scheduling.waiting import Line, Place
+from gateway.scheduling.waiting import QueuePosition, WaitingQueue
 
 _FADE = 0.2  # per batch: the last five count
 
@@ -17,9 +17,9 @@ class Batcher:
 
     def __init__(
         self,
-        line: Line,
-        places: dict[int | str, Place],
-        put_off: dict[int | str, Call],
+        line: WaitingQueue,
+        places: dict[int | str, QueuePosition],
+        put_off: dict[int | str, QueuedCall],
         tuning: Tuning,
         max_batch: int,
     ) -> None:
@@ -35,9 +35,9 @@ class Batcher:
         self._tuning = tuning
         self._starved = 0.0
 
-    def next(self, instance: Instance, now_s: float) -> tuple[Call, ...]:
+    def next(self, instance: Instance, now_s: float) -> tuple[QueuedCall, ...]:
         start_s = instance.free_s(now_s)
-        calls: list[Call] = []
+        calls: list[QueuedCall] = []
         if self._line.calls:
             most = instance.standing.room  # guard: S2.batch-room -> most = 1 << 30
             calls = self._take(instance, min(self._how_many(instance, start_s), most))
@@ -51,12 +51,12 @@ class Batcher:
         """A call alone, and no other would have had room beside it."""
         self.fill += _FADE * (1.0 - self.fill)
 
-    def _take(self, instance: Instance, count: int) -> list[Call]:
+    def _take(self, instance: Instance, count: int) -> list[QueuedCall]:
         """The first of the line that may go to this instance."""
         line = self._line
         if not any(instance.server in call.avoid for call in line.calls[:count]):
             return line.pop_first(count)
-        taken: list[Call] = []
+        taken: list[QueuedCall] = []
         at = 0
         while at < len(line.calls) and len(taken) < count:
             if instance.server in line.calls[at].avoid:
@@ -95,7 +95,7 @@ class Batcher:
         self.fill += _FADE * (share - self.fill)
 
     def _add_put_off(
-        self, calls: list[Call], instance: Instance, start_s: float, now_s: float
+        self, calls: list[QueuedCall], instance: Instance, start_s: float, now_s: float
     ) -> None:
         """Places that nobody else takes, and now and then one that somebody would have taken, go to
         those who were put off, the oldest first (S4)."""

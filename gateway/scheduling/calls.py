@@ -11,7 +11,7 @@ from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
 
 
-class Leave(enum.Enum):
+class CloudPermission(enum.Enum):
     """Whether a call may go to the cloud."""
 
     NEVER = "never"  # restricted, or its caller, its key or its budget says so
@@ -19,12 +19,12 @@ class Leave(enum.Enum):
     FREELY = "freely"
 
 
-FREELY: Final = Leave.FREELY  # to look a member up takes longer than to compare with it
-NEVER: Final = Leave.NEVER
+FREELY: Final = CloudPermission.FREELY  # to look a member up takes longer than to compare with it
+NEVER: Final = CloudPermission.NEVER
 
 
 @value
-class Call:
+class QueuedCall:
     """A call as a scheduler sees it: no content, no endpoint, only what decides."""
 
     id: int | str
@@ -34,13 +34,13 @@ class Call:
     price: float = 0.0  # of its answer in the cloud, egress included
     work: float = 1.0  # in the unit of the batch model; an average call is 1
     rows: int = 1  # places that it takes in a batch
-    leave: Leave = Leave.NEVER
+    leave: CloudPermission = CloudPermission.NEVER
     restricted: bool = True  # by its data: for this class a share of the capacity is reserved
     cloud: Tail | None = None  # how long the cloud takes for a call of its size; None: no cloud
     later_s: float = 0.0  # stands so much further back in the line: a less urgent priority
     avoid: frozenset[str] = frozenset()  # servers that it must not go to: it failed there
 
-    def __deepcopy__(self, memo: object) -> Call:
+    def __deepcopy__(self, memo: object) -> QueuedCall:
         return self  # a value
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Call:
             raise ValueError("a call takes a place of a batch")
 
 
-class Extent(Protocol):
+class CallExtent(Protocol):
     """How much a call asks for: a call, or what will be one."""
 
     @property
@@ -66,15 +66,15 @@ class Release:
     """Send these calls to this server now, together and in this order."""
 
     server: str
-    calls: tuple[Call, ...]
+    calls: tuple[QueuedCall, ...]
 
 
 @value
-class Spill:
+class SpillNow:
     """Send this call to the cloud now. Whoever finds that it may not leave after all brings it
     back with `arrive`, as one that never leaves and with its old arrival."""
 
-    call: Call
+    call: QueuedCall
     why: str  # a reason code: 'spill_deadline', 'spill_price', ...
 
 
@@ -82,12 +82,12 @@ class Spill:
 class Refuse:
     """Answer this call now that it cannot be served in time."""
 
-    call: Call
+    call: QueuedCall
     why: str  # a reason code: 'deadline_unmeetable', 'deadline_exceeded_in_queue'
     retry_after_s: float = 0.0
 
 
-Action = Release | Spill | Refuse
+Action = Release | SpillNow | Refuse
 
 
 class Scheduling(Protocol):
@@ -105,8 +105,8 @@ class Scheduling(Protocol):
     @property
     def waiting(self) -> int: ...
 
-    def arrive(self, call: Call, now_s: float) -> list[Action]: ...
-    def changed(self, call: Call, now_s: float) -> list[Action]: ...
+    def arrive(self, call: QueuedCall, now_s: float) -> list[Action]: ...
+    def changed(self, call: QueuedCall, now_s: float) -> list[Action]: ...
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]: ...
     def completed(self, call_id: int | str, now_s: float) -> list[Action]: ...
     def failed(self, call_id: int | str, now_s: float) -> list[Action]: ...
@@ -117,5 +117,5 @@ class Scheduling(Protocol):
     def grow(self, name: str, instances: int, now_s: float) -> list[Action]: ...
     def in_flight(self, name: str) -> int: ...
     def model(self, name: str) -> BatchModel: ...
-    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float: ...
-    def would(self, call: Call, now_s: float) -> Spill | Refuse | None: ...
+    def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float: ...
+    def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None: ...

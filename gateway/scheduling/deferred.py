@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gateway.scheduling.calls import Call
+from gateway.scheduling.calls import QueuedCall
 
 _FADE = 0.98  # per outcome: the last 50 count
 _AGAIN_S = 1 / 128  # in binary: sums with it are exact
@@ -23,7 +23,7 @@ class PutOff:
     least_prospects: float
     """The share that must have come back lately for another to wait."""
 
-    calls: dict[int | str, Call] = field(default_factory=dict)  # oldest first
+    calls: dict[int | str, QueuedCall] = field(default_factory=dict)  # oldest first
     _last_start: list[tuple[float, int, int | str]] = field(default_factory=list)  # heap
     _serial: int = 0
     _tried: set[int | str] = field(default_factory=set)  # were put off and have not ended
@@ -37,21 +37,21 @@ class PutOff:
     def __contains__(self, call_id: int | str) -> bool:
         return call_id in self.calls
 
-    def hopeful(self, call: Call) -> bool:
+    def hopeful(self, call: QueuedCall) -> bool:
         """Whether it is worth waiting for a call that is put off now."""
         if call.id in self._tried or self._served >= self.least_prospects * self._ended:
             return True
         self._poor += 1
         return self._poor % _TRIAL == 0
 
-    def add(self, call: Call, last_start_s: float) -> None:
+    def add(self, call: QueuedCall, last_start_s: float) -> None:
         """`last_start_s`: a batch that begins later would be too late for it."""
         self.calls[call.id] = call
         self._tried.add(call.id)
         self._serial += 1
         heapq.heappush(self._last_start, (last_start_s, self._serial, call.id))
 
-    def take(self, call_id: int | str) -> Call | None:
+    def take(self, call_id: int | str) -> QueuedCall | None:
         return self.calls.pop(call_id, None)
 
     def served(self, call_id: int | str) -> None:
@@ -81,10 +81,12 @@ class PutOff:
             heapq.heappop(heap)
         return heap[0][0] if heap else math.inf
 
-    def refuse_before(self, start_s: float, last_start_s: Callable[[Call], float]) -> list[Call]:
+    def refuse_before(
+        self, start_s: float, last_start_s: Callable[[QueuedCall], float]
+    ) -> list[QueuedCall]:
         """No batch begins before `start_s`: those go whose last start, as it was when they were put
         off and as `last_start_s` reckons it now, is earlier. The others are asked about again."""
-        gone: list[Call] = []
+        gone: list[QueuedCall] = []
         while self.next_s < start_s:
             _, _, call_id = heapq.heappop(self._last_start)
             call = self.calls[call_id]

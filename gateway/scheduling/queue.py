@@ -19,12 +19,20 @@ from gateway.core import timeouts
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable, GatewayError, Saturated
 from gateway.core.structs import value
-from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Scheduling, Spill
+from gateway.scheduling.calls import (
+    Action,
+    CloudPermission,
+    QueuedCall,
+    Refuse,
+    Release,
+    Scheduling,
+    SpillNow,
+)
 
 _AT_LEAST_S = 0.001
 """Timers count whole milliseconds; one that fires early finds nothing to do and is set again."""
 _AGAIN_S = 60.0  # at the latest: nobody knows more
-_LOOK_EVERY_S = 0.05
+_REFRESH_S = 0.05
 """While calls wait: servers come and go, and the cloud opens and closes, without a call ending."""
 
 
@@ -50,7 +58,7 @@ class ServerNow:
 
 
 @value
-class Surroundings:
+class QueueConditions:
     """Read before every decision."""
 
     servers: Iterable[ServerNow]
@@ -59,7 +67,7 @@ class Surroundings:
 
 @dataclass(slots=True)
 class _Waiter:
-    call: Call
+    call: QueuedCall
     granted: asyncio.Future[str]  # the name of the server
 
 
@@ -69,7 +77,7 @@ class Grant:
     door: None = None  # it goes by the server's own
     __slots__ = ("_call", "_group", "_released", "queued_s", "server")
 
-    def __init__(self, group: ModelQueue, call: Call, server: str, queued_s: float) -> None:
+    def __init__(self, group: ModelQueue, call: QueuedCall, server: str, queued_s: float) -> None:
         self._group, self._call = group, call
         self._released = False
         self.server = server
@@ -86,13 +94,13 @@ class ModelQueue:
     def __init__(
         self,
         scheduling: Scheduling,
-        look_around: Callable[[], Surroundings],
+        read_conditions: Callable[[], QueueConditions],
         clock: Clock,
         acted: Callable[[], None] | None = None,
     ) -> None:
         """`acted` is called when everything that an event asked for has been done."""
         self.scheduling = scheduling
-        self._look_around = look_around
+        self._read_conditions = read_conditions
         self._clock = clock
         self._acted = acted
         self._waiters: dict[int | str, _Waiter] = {}
@@ -106,30 +114,30 @@ class ModelQueue:
         """Servers whose GPU it shares with other models, with its number there."""
 
     def belongs_to(
-        self, look_around: Callable[[], Surroundings], acted: Callable[[], None] | None
+        self, read_conditions: Callable[[], QueueConditions], acted: Callable[[], None] | None
     ) -> None:
         """Other settings than those that it was made of have it from now on."""
-        self._look_around = look_around
+        self._read_conditions = read_conditions
         self._acted = acted
 
     @property
     def waiting(self) -> int:
         return len(self._waiters)
 
-    async def enter(self, call: Call, deadline: Deadline) -> Grant:
+    async def enter(self, call: QueuedCall, deadline: Deadline) -> Grant:
         """Wait for a turn at one of the servers. Raises Spilled when the call is to leave, NoServer
         when there is none left, Saturated, DeadlineUnmeetable or DeadlineExceeded."""
         turn = self.ask(call, deadline)
         return turn if isinstance(turn, Grant) else await turn
 
-    def ask(self, call: Call, deadline: Deadline) -> Grant | Coroutine[Any, Any, Grant]:
+    def ask(self, call: QueuedCall, deadline: Deadline) -> Grant | Coroutine[Any, Any, Grant]:
         """The turn, where it is there at once, as mostly; else what waits for it, which has to be
         awaited: the call stands in the queue. Raises NoServer, and then it does not."""
         since_s = self._clock()
-        self._look(since_s)
+        self._refresh(since_s)
         if self._todo or self._moved:
             self._act()
-            self._look(since_s)  # what was done may have taken what was seen
+            self._refresh(since_s)  # what was done may have taken what was seen
         if self._stranded(call):
             raise NoServer
         actions = self.scheduling.arrive(call, since_s)
@@ -145,7 +153,11 @@ class ModelQueue:
         return self._turn(call, granted, deadline, since_s)
 
     async def _turn(
-        self, call: Call, granted: asyncio.Future[str] | None, deadline: Deadline, since_s: float
+        self,
+        call: QueuedCall,
+        granted: asyncio.Future[str] | None,
+        deadline: Deadline,
+        since_s: float,
     ) -> Grant:
         assert granted is not None
         try:
@@ -177,10 +189,10 @@ class ModelQueue:
             # guard: A10.queue-grant
             granted = None  # as above
 
-    def would(self, call: Call) -> Spill | Refuse | None:
+    def would(self, call: QueuedCall) -> SpillNow | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""
         now_s = self._clock()
-        self._look(now_s)
+        self._refresh(now_s)
         self._act()
         return self.scheduling.would(call, now_s)
 
@@ -198,11 +210,11 @@ class ModelQueue:
             if any(s.up and s.name not in avoid for s in self._known.values()):
                 waiter.call = changed = replace(call, avoid=avoid)
                 self._happens(partial(self.scheduling.changed, changed))
-            elif call.leave is Leave.FREELY:
+            elif call.leave is CloudPermission.FREELY:
                 self._dismiss(call_id, Spilled("spill_slow"))
                 self._act()
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Something around it has changed: a server went down, the cloud opened."""
         self._happens(self.scheduling.tick)
 
@@ -210,20 +222,20 @@ class ModelQueue:
         if self._timer is not None:
             self._timer.cancel()
 
-    def ended(self, call: Call, answered: bool) -> None:
+    def ended(self, call: QueuedCall, answered: bool) -> None:
         """A released call ended. While nobody waits, what is around it is no matter."""
-        tell = self.scheduling.completed if answered else self.scheduling.failed
+        notify = self.scheduling.completed if answered else self.scheduling.failed
         if self._waiters:
-            self._happens(partial(tell, call.id))
+            self._happens(partial(notify, call.id))
         else:
-            actions = tell(call.id, self._clock())
+            actions = notify(call.id, self._clock())
             if actions or self._todo or self._moved or self._acting:
                 self._todo.extend(actions)
                 self._act()
             else:
                 self._acted_on()
 
-    def _withdraw(self, call: Call, granted: asyncio.Future[str]) -> None:
+    def _withdraw(self, call: QueuedCall, granted: asyncio.Future[str]) -> None:
         if call.id in self._waiters:  # and may be called up now, by what is seen around
             granted.cancel()
             self._happens(partial(self.scheduling.cancelled, call.id))
@@ -234,11 +246,11 @@ class ModelQueue:
     def _happens(self, event: Callable[[float], list[Action]]) -> None:
         """Tell the scheduler, and do what it says."""
         now_s = self._clock()
-        self._look(now_s)
+        self._refresh(now_s)
         self._todo.extend(event(now_s))
         self._act()
 
-    def _stranded(self, call: Call) -> bool:
+    def _stranded(self, call: QueuedCall) -> bool:
         return self._up <= call.avoid
 
     def _send_away(self) -> None:
@@ -277,8 +289,8 @@ class ModelQueue:
         if self._acted is not None:
             self._acted()
 
-    def _look(self, now_s: float) -> None:
-        around, known = self._look_around(), self._known
+    def _refresh(self, now_s: float) -> None:
+        around, known = self._read_conditions(), self._known
         self.scheduling.cloud_room = around.cloud_room
         for server in around.servers:
             if known.get(server.name) is not server:
@@ -291,8 +303,8 @@ class ModelQueue:
             self._todo.extend(scheduling.limit(server.name, server.most, now_s))
         if known is None or known.up != server.up:
             self._up = frozenset([s.name for s in self._known.values() if s.up])
-            tell = scheduling.server_up if server.up else scheduling.server_down
-            self._todo.extend(tell(server.name, now_s))
+            notify = scheduling.server_up if server.up else scheduling.server_down
+            self._todo.extend(notify(server.name, now_s))
             self._moved = True
 
     def _do(self, action: Action) -> None:
@@ -314,15 +326,15 @@ class ModelQueue:
             self._timer = None
         after_s = self.scheduling.wake_s - self._clock()
         if self._waiters:
-            after_s = min(after_s, _LOOK_EVERY_S)
+            after_s = min(after_s, _REFRESH_S)
         if math.isfinite(after_s):
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(_AT_LEAST_S, after_s), self.look_again)
+            self._timer = loop.call_later(max(_AT_LEAST_S, after_s), self.refresh)
 
 
-def refusal(action: Spill | Refuse) -> Spilled | GatewayError:
+def refusal(action: SpillNow | Refuse) -> Spilled | GatewayError:
     """What the caller of `enter` is told."""
-    if isinstance(action, Spill):
+    if isinstance(action, SpillNow):
         return Spilled(action.why)
     again_s = min(max(action.retry_after_s, _AT_LEAST_S), _AGAIN_S)
     if action.why == "queue_full":

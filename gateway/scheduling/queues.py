@@ -22,11 +22,11 @@ from gateway.core.deadline import Clock
 from gateway.core.errors import UnknownModel
 from gateway.core.structs import value
 from gateway.core.types import InferenceRequest
-from gateway.scheduling.calls import FREELY, NEVER, Call, Scheduling
+from gateway.scheduling.calls import FREELY, NEVER, QueuedCall, Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import CloudLatency, Tail
-from gateway.scheduling.queue import ModelQueue, Surroundings
-from gateway.scheduling.routing.work import Size, WorkMeter
+from gateway.scheduling.queue import ModelQueue, QueueConditions
+from gateway.scheduling.routing.work import CallSize, WorkMeter
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.sharing import SharedGpu
 
@@ -63,7 +63,7 @@ class Prior:
 
 
 @value
-class Abroad:
+class CloudCandidate:
     """A cloud endpoint that a call may go to now."""
 
     endpoint: str
@@ -113,7 +113,7 @@ class Groups:
         new_scheduler: NewScheduler,
         expected_s: Callable[[str], float],
         declared: Callable[[str, str], Execution],
-        look_around: Callable[[str, Sequence[str]], Surroundings],
+        read_conditions: Callable[[str, Sequence[str]], QueueConditions],
         clock: Clock,
         measured: Callable[[str, str], Prior | None] = lambda model, server: None,
     ) -> None:
@@ -123,7 +123,7 @@ class Groups:
         self._new_scheduler = new_scheduler
         self._expected_s = expected_s
         self._declared = declared
-        self._look_around = look_around
+        self._read_conditions = read_conditions
         self._clock = clock
         self._measured = measured
         self._groups: dict[Key, ModelQueue] = {}
@@ -137,12 +137,12 @@ class Groups:
         self.changes = 0
         """Times that servers told something of themselves that changes queues."""
 
-    def of(self, model: str, servers: Sequence[str]) -> ModelQueue:
+    def queue(self, model: str, servers: Sequence[str]) -> ModelQueue:
         key = (model, tuple(servers))
-        found = self._groups.get(key)
-        if found is None:
-            found = self._groups[key] = self._new(key)
-        return found
+        queue = self._groups.get(key)
+        if queue is None:
+            queue = self._groups[key] = self._new(key)
+        return queue
 
     def __iter__(self) -> Iterator[tuple[Key, ModelQueue]]:
         return iter(self._groups.items())
@@ -159,7 +159,7 @@ class Groups:
         for name, instances in layout.instances.items():
             scheduler.grow(name, instances, self._clock())
         group = ModelQueue(
-            scheduler, partial(self._look_around, model, servers), self._clock,
+            scheduler, partial(self._read_conditions, model, servers), self._clock,
             acted=self._passing(layout.shared),
         )  # fmt: skip
         for name, number in numbers.items():
@@ -182,9 +182,9 @@ class Groups:
             shared=() if alone else tuple(n for n, e in executions.items() if e.shares_gpu),
         )
 
-    def batches_of(self, key: Key, server: str) -> BatchModel:
+    def batch_model(self, key: Key, server: str) -> BatchModel:
         """What is known of a server's time, as its queue reckons with it."""
-        return self.of(*key).scheduling.model(server)
+        return self.queue(*key).scheduling.model(server)
 
     def takes_turns(self, server: str) -> bool:
         """Whether its models execute one batch at a time."""
@@ -206,7 +206,7 @@ class Groups:
                     turn = self._gpus[name].whose_turn()
                     if turn is None:
                         break
-                    on_gpu[turn].look_again()
+                    on_gpu[turn].refresh()
         finally:
             self._passing_on = False
 
@@ -224,33 +224,33 @@ class Groups:
         return any(self.execution(model, name).one_by_one for name in servers)
 
     def _side_by_side(self, model: str, server: str, alone: bool) -> int:
-        found = self.execution(model, server)
-        if found.apart:  # guard: E4.batch-concurrency
+        execution = self.execution(model, server)
+        if execution.apart:  # guard: E4.batch-concurrency
             return 1
-        return _AHEAD * found.rows * found.instances if alone else found.instances
+        return _AHEAD * execution.rows * execution.instances if alone else execution.instances
 
     def window(self, model: str, server: str) -> int:
         """Calls that a server has at most: those of the running batches and of the next."""
-        found = self.execution(model, server)
-        return 1 if found.apart else _AHEAD * found.rows * found.instances
+        execution = self.execution(model, server)
+        return 1 if execution.apart else _AHEAD * execution.rows * execution.instances
 
     def execution(self, model: str, server: str) -> Execution:
-        found = self._executions.get((model, server))
-        if found is None:
-            found = self._executions[model, server] = self._declared(model, server)
-        return found
+        execution = self._executions.get((model, server))
+        if execution is None:
+            execution = self._executions[model, server] = self._declared(model, server)
+        return execution
 
-    def learn(self, model: str, server: str, told: Execution) -> None:
+    def learn(self, model: str, server: str, learned: Execution) -> None:
         """What a server says of itself; what was declared may say more. Where its calls turn out to
         end one by one, or may not share batches, those that come from now on have a new queue; else
         queues grow, and never shrink."""
         before = self.execution(model, server)
         execution = Execution(
-            max(before.rows, told.rows),
-            max(before.instances, told.instances),
-            before.one_by_one or told.one_by_one,
+            max(before.rows, learned.rows),
+            max(before.instances, learned.instances),
+            before.one_by_one or learned.one_by_one,
             before.shares_gpu,
-            told.apart,
+            learned.apart,
         )
         if before == execution:
             return
@@ -306,31 +306,31 @@ class Groups:
         gpu = self._gpus.get(server)
         if gpu is None or not gpu.shared:
             return {}
-        found = gpu.contention.value
-        return {"contention": None if found is None else round(found, 3), "turns": gpu.turns}
+        value = gpu.contention.value
+        return {"contention": None if value is None else round(value, 3), "turns": gpu.turns}
 
     def call(
         self,
         request: InferenceRequest,
         restricted: bool,
-        clouds: Iterable[Abroad],
+        clouds: Iterable[CloudCandidate],
         avoid: frozenset[str] = frozenset(),
-    ) -> Call:
-        return self.told(request, self.size(request), restricted, clouds, self._weights, avoid)
+    ) -> QueuedCall:
+        return self.reported(request, self.size(request), restricted, clouds, self._weights, avoid)
 
-    def size(self, request: InferenceRequest) -> Size:
+    def size(self, request: InferenceRequest) -> CallSize:
         meter = self._meters.get(request.model) or self._meter(request.model)
         return meter.size(request)
 
-    def told(
+    def reported(
         self,
         request: InferenceRequest,
-        size: Size,
+        size: CallSize,
         restricted: bool,
-        clouds: Iterable[Abroad],
+        clouds: Iterable[CloudCandidate],
         weights: Weights,
         avoid: frozenset[str] = frozenset(),
-    ) -> Call:
+    ) -> QueuedCall:
         """What the scheduler is told of a request. Where it may leave, the cheapest place counts,
         its chance to be late included."""
         penalty, price = weights.penalty_usd(request, restricted), 0.0
@@ -347,7 +347,7 @@ class Groups:
                 left_s = request.deadline.remaining_s()
                 price, tail = min(places, key=lambda p: p[0] + penalty * p[1].late(left_s))
         # guard: S4.queue-priority request.priority * weights.aging_s -> 0.0
-        return Call(
+        return QueuedCall(
             id=next(self._numbers),  # callers may choose the same ids for theirs
             arrived_s=request.received_s,
             deadline_s=request.deadline.at_s,
@@ -367,29 +367,29 @@ class Groups:
         return self._cloud(endpoint, model).tail(work)
 
     def _meter(self, model: str) -> WorkMeter:
-        found = self._meters.get(model)
-        if found is None:
+        meter = self._meters.get(model)
+        if meter is None:
             rows = (e.rows for (name, _), e in self._executions.items() if name == model)
-            found = self._meters[model] = WorkMeter(max(rows, default=1) > 1)
-        return found
+            meter = self._meters[model] = WorkMeter(max(rows, default=1) > 1)
+        return meter
 
-    def entered(self, model: str, call: Call) -> None:
+    def entered(self, model: str, call: QueuedCall) -> None:
         """One more call, by which work is measured from now on."""
-        self._meter(model).seen(call.work)
+        self._meter(model).observe(call.work)
 
-    def answered_abroad(self, endpoint: str, request: InferenceRequest, took_s: float) -> None:
+    def cloud_answered(self, endpoint: str, request: InferenceRequest, took_s: float) -> None:
         """Of a model without a queue here nobody ever asks."""
         meter = self._meters.get(request.model)
         if meter is not None:
             model = request.model
             cloud = self._clouds.get((endpoint, model)) or self._cloud(endpoint, model)
-            cloud.observe(meter.of(request), took_s)
+            cloud.observe(meter.estimate(request), took_s)
 
     def _cloud(self, endpoint: str, model: str) -> CloudLatency:
-        found = self._clouds.get((endpoint, model))
-        if found is None:
-            found = self._clouds[endpoint, model] = CloudLatency(self._expected_s(endpoint))
-        return found
+        latency = self._clouds.get((endpoint, model))
+        if latency is None:
+            latency = self._clouds[endpoint, model] = CloudLatency(self._expected_s(endpoint))
+        return latency
 
     def take_over(self, before: Groups, servers: Collection[str], models: Collection[str]) -> None:
         """From now on what is known of these servers is known here too, and the queues of these
@@ -400,7 +400,7 @@ class Groups:
                 self._on_gpu[name] = before._on_gpu.setdefault(name, {})
         # guard: O2.version-numbers
         self._numbers = before._numbers  # calls of both stand in the same queues
-        told, self._executions = self._executions, {}
+        previous, self._executions = self._executions, {}
         for (model, name), execution in before._executions.items():
             if name in servers and self._alike(before, model, name):
                 self._executions[model, name] = execution
@@ -412,7 +412,7 @@ class Groups:
                 self._adopt(key, group)  # guard: O2.same-queue
                 if key[0] in before._meters:
                     self._meters[key[0]] = before._meters[key[0]]
-        for (model, name), execution in told.items():
+        for (model, name), execution in previous.items():
             self.learn(model, name, execution)
 
     def _alike(self, before: Groups, model: str, server: str) -> bool:
@@ -429,7 +429,7 @@ class Groups:
         model, servers = key
         self._groups[key] = group
         group.belongs_to(
-            partial(self._look_around, model, servers), self._passing([*group.on_gpus])
+            partial(self._read_conditions, model, servers), self._passing([*group.on_gpus])
         )
 
     def close(self, others: Sequence[Groups] = ()) -> None:

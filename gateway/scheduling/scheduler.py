@@ -15,19 +15,28 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.scheduling.batcher import Batcher
-from gateway.scheduling.calls import FREELY, Action, Call, Extent, Leave, Refuse, Release, Spill
+from gateway.scheduling.calls import (
+    FREELY,
+    Action,
+    CallExtent,
+    CloudPermission,
+    QueuedCall,
+    Refuse,
+    Release,
+    SpillNow,
+)
 from gateway.scheduling.deferred import PutOff
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.estimates.demand import Demand, Stretch
+from gateway.scheduling.estimates.demand import Demand, WaitStretch
 from gateway.scheduling.servers import Instance, Servers
 from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT, Tuning
-from gateway.scheduling.waiting import NOBODY, Line, Place, Slot
+from gateway.scheduling.waiting import NOBODY, QueuePosition, Slot, WaitingQueue
 
 _TRIES = 3  # calls that may fail to come back at one batch's end
 _LATEST_LEAD = 0.5  # of a batch
 _LAST_S = 1e18  # a time after all deadlines
-_LOOK_AGAIN = 0.1  # of a full batch: when another model does not take its turn
+_RECHECK = 0.1  # of a full batch: when another model does not take its turn
 _ROWS_SHARE = 0.05  # of the newest call in the mean
 
 
@@ -60,8 +69,8 @@ class Scheduler:
         self._rows = 1.0  # of a call, on average
         self._servers = Servers(servers, gpus, round_trip_s)
         self._model = self._servers.model
-        self._line = Line()
-        self._places: dict[int | str, Place] = {}  # of all who wait
+        self._line = WaitingQueue()
+        self._places: dict[int | str, QueuePosition] = {}  # of all who wait
         self._put_off = PutOff(tuning.least_prospects)  # of these, who are not in the line
         self._batcher = Batcher(self._line, self._places, self._put_off.calls, tuning, max_batch)
         self._demand = Demand()
@@ -88,13 +97,13 @@ class Scheduler:
 
     # What happens
 
-    def arrive(self, call: Call, now_s: float) -> list[Action]:
+    def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         """A new call, or one that could not leave after all. Its id must not be waiting."""
         if call.id in self._places:
             raise ValueError(f"call {call.id} is waiting already")
         if len(self._places) >= self.tuning.max_waiting:  # guard: A1.queue-limit
             return self._turned_away(call, now_s)
-        place = self._place_of(call, now_s)
+        place = self._position(call, now_s)
         if not (self._places or call.avoid):
             actions = self._at_once(call, place, now_s)
             if actions is not None:
@@ -102,7 +111,7 @@ class Scheduler:
         self._join(call, place)
         return self._decide(now_s)
 
-    def _at_once(self, call: Call, place: Place, now_s: float) -> list[Action] | None:
+    def _at_once(self, call: QueuedCall, place: QueuePosition, now_s: float) -> list[Action] | None:
         """What `_decide` comes to for a call that meets nobody, where a server is idle and would
         answer it in time, as most are met. None: it has to be decided on."""
         servers = self._servers
@@ -124,13 +133,13 @@ class Scheduler:
         self._rest()
         return [Release(instance.server, (call,))]
 
-    def changed(self, call: Call, now_s: float) -> list[Action]:
+    def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
         """Something else is known of a waiting call: it is cleared, or restricted after all.
         Nothing happens if it does not wait any more."""
         if call.id not in self._places:
             return []
         self._remove(call.id)
-        self._join(call, self._place_of(call, now_s))
+        self._join(call, self._position(call, now_s))
         return self._decide(now_s)
 
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
@@ -174,7 +183,7 @@ class Scheduler:
         self._servers.grow(name, instances)
         return self._decide(now_s)
 
-    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+    def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
         """What `arrive` would do to this call at once; None: it stays. Changes nothing."""
         for action in copy.deepcopy(self).arrive(call, now_s):
             if not isinstance(action, Release) and action.call.id == call.id:
@@ -187,9 +196,9 @@ class Scheduler:
 
     def model(self, name: str) -> BatchModel:
         """What is known of a server's time."""
-        return self._servers.model_of(name)
+        return self._servers.server_model(name)
 
-    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
+    def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         """In how many seconds a call would be done if it arrived now; inf: no server is up."""
         up = self._servers.up
         if not up:
@@ -240,7 +249,7 @@ class Scheduler:
             self._servers.want_nothing()
         self._wake_s = math.inf
 
-    def _stretch(self, now_s: float) -> Stretch:
+    def _stretch(self, now_s: float) -> WaitStretch:
         servers, tuning = self._servers, self.tuning
         if servers.on_gpus and servers.in_turns:
             return servers.stretch(tuning.reserve, tuning.margin, now_s)
@@ -265,19 +274,19 @@ class Scheduler:
                 if last == NOBODY:
                     return
                 if line.hopeless(last, slots, now_s):
-                    self._give_way(last, up, now_s, actions)
+                    self._release_instead(last, up, now_s, actions)
                     continue
             at = line.least_worthy(last + 1, fixed_s, model.per_work_s, now_s, self.cloud_room >= 1)
-            self._give_way(at, up, now_s, actions)
+            self._release_instead(at, up, now_s, actions)
 
-    def _give_way(
+    def _release_instead(
         self, at: int, up: Sequence[Instance], now_s: float, actions: list[Action]
     ) -> None:
         call = self._line.pop(at)
         if self._cloud_is_worth_it(call, now_s):  # guard: D4.late-spill
             # guard: D4.spill-reason -> actions.append(self._spilled(call, 'spill_queue'))
             actions.append(self._spilled(call, "spill_deadline"))
-        elif call.leave is Leave.NEVER and up and not self._put_off.hopeful(call):
+        elif call.leave is CloudPermission.NEVER and up and not self._put_off.hopeful(call):
             actions.append(self._refused(call, up, now_s))
         else:
             self._put_off.add(call, call.deadline_s - self._model.predict_s(call.work))
@@ -286,7 +295,7 @@ class Scheduler:
         """Provably late: not even the next batch, with nobody else in it, would be in time."""
         start_s = self._servers.start_s(now_s) if up else now_s
 
-        def last_start_s(call: Call) -> float:
+        def last_start_s(call: QueuedCall) -> float:
             # guard: D4.early-refusal -> return -math.inf if call.deadline_s < now_s else math.inf
             return call.deadline_s - self._servers.least_s(call.work, now_s)
 
@@ -363,13 +372,13 @@ class Scheduler:
         self._servers.leave()
 
     def take_over(
-        self, sent: Iterable[tuple[str, Call]], waiting: Iterable[Call], now_s: float
+        self, sent: Iterable[tuple[str, QueuedCall]], waiting: Iterable[QueuedCall], now_s: float
     ) -> list[Action]:
         """The calls of another that decided until now: those with a server, and those that wait."""
         for name, call in sent:
             self._servers.adopt(name, call, now_s)
         for call in tuple(waiting):
-            self._join(call, self._place_of(call, now_s))
+            self._join(call, self._position(call, now_s))
         return self._decide(now_s)
 
     def _stand(self, name: str, up: bool, now_s: float) -> list[Action]:
@@ -390,12 +399,12 @@ class Scheduler:
         """Of a call, of what a full batch costs before its first call."""
         return self._model.fixed_s / self._calls_a_batch
 
-    def _gpu_s(self, call: Call) -> float:
+    def _gpu_s(self, call: QueuedCall) -> float:
         model, rows, most = self._model, call.rows, self._max_batch
         fixed_s = model.fixed_s if rows >= most else model.fixed_s * (rows / most)
         return fixed_s + model.per_work_s * call.work
 
-    def _place_of(self, call: Call, now_s: float) -> Place:
+    def _position(self, call: QueuedCall, now_s: float) -> QueuePosition:
         """Where a call belongs that comes now, which counts as asked for from here on."""
         t, servers, memory_s = self.tuning, self._servers, self._memory_s
         if call.rows != self._rows:
@@ -407,16 +416,16 @@ class Scheduler:
         if call.cloud is not None and self._may_spill(call):
             worth = min(worth, self._cloud_cost(call, now_s))
         density = worth / gpu_s
-        density_class = servers.demand.class_of(density)
+        density_class = servers.demand.density_class(density)
         self._demand.arrived(density_class, gpu_s, now_s, memory_s)
         if servers.on_gpus and servers.shared:
-            servers.asked(density, gpu_s, now_s, memory_s)
+            servers.observe_demand(density, gpu_s, now_s, memory_s)
         # guard: S4.priority-order -> key = min(due_s, call.arrived_s + t.patience_s)
         # guard: S4.patience-bound -> key = due_s + call.later_s
         key = min(due_s, call.arrived_s + t.patience_s) + call.later_s
-        return Place(key, due_s, density_class)
+        return QueuePosition(key, due_s, density_class)
 
-    def _join(self, call: Call, place: Place) -> None:
+    def _join(self, call: QueuedCall, place: QueuePosition) -> None:
         self._places[call.id] = place
         self._line.add(call, place)
 
@@ -434,29 +443,29 @@ class Scheduler:
         self._room_made = True
         return self._decide(now_s)
 
-    def _may_spill(self, call: Call) -> bool:
+    def _may_spill(self, call: QueuedCall) -> bool:
         # guard: D4.leave-permission minus 1
         return call.leave is FREELY and call.cloud is not None and self.cloud_room >= 1
 
-    def _cloud_is_worth_it(self, call: Call, now_s: float) -> bool:
+    def _cloud_is_worth_it(self, call: QueuedCall, now_s: float) -> bool:
         # guard: D4.cloud-feasible minus 2
         return self._may_spill(call) and self._cloud_cost(call, now_s) < call.penalty
 
-    def _cloud_cost(self, call: Call, now_s: float) -> float:
+    def _cloud_cost(self, call: QueuedCall, now_s: float) -> float:
         assert call.cloud is not None
         return call.price + call.penalty * call.cloud.late(call.deadline_s - now_s)
 
-    def _spilled(self, call: Call, why: str) -> Spill:
+    def _spilled(self, call: QueuedCall, why: str) -> SpillNow:
         self._places.pop(call.id, None)
         self._put_off.forget(call.id)
         self.cloud_room -= 1  # guard: S2.cloud-places
-        return Spill(call, why)
+        return SpillNow(call, why)
 
-    def _refused(self, call: Call, up: Sequence[Instance], now_s: float) -> Refuse:
+    def _refused(self, call: QueuedCall, up: Sequence[Instance], now_s: float) -> Refuse:
         del self._places[call.id]
         return Refuse(call, "deadline_unmeetable", self._retry_after_s(up, now_s))
 
-    def _turned_away(self, call: Call, now_s: float) -> list[Action]:
+    def _turned_away(self, call: QueuedCall, now_s: float) -> list[Action]:
         if self._cloud_is_worth_it(call, now_s):
             return [self._spilled(call, "spill_queue")]
         return [Refuse(call, "queue_full", self._retry_after_s(self._servers.up, now_s))]
@@ -478,7 +487,7 @@ class Scheduler:
                 if due_s > now_s:
                     at_s = min(at_s, due_s)
             if self._deferred:
-                at_s = min(at_s, now_s + _LOOK_AGAIN * self._model.predict_s(self._max_batch))
+                at_s = min(at_s, now_s + _RECHECK * self._model.predict_s(self._max_batch))
         if self._put_off:
             at_s = min(at_s, self._put_off.next_s + 1e-6)
         return at_s if at_s > now_s else now_s + 1e-3

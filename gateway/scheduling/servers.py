@@ -15,9 +15,9 @@ import math
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
-from gateway.scheduling.calls import Call
+from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.estimates.demand import Stretch
+from gateway.scheduling.estimates.demand import WaitStretch
 from gateway.scheduling.sharing import ALONE, SharedGpu
 
 _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S4)
@@ -30,11 +30,11 @@ _LONGER, _SHORTER = (
 _SPLIT = 0.5  # of a batch of one call: two answers so far from one another are of two batches
 _TRIED_S = 1.0  # a server that seems slower is tried again after so long, whatever it seems
 _OVERDUE = 0.1  # of its time: how much longer than now a batch is taken to last that should be done
-_LEAST_LOOK_S = 1e-3  # a batch of half a millisecond that hangs is no reason to do nothing else
+_LEAST_CHECK_S = 1e-3  # a batch of half a millisecond that hangs is no reason to do nothing else
 
 
 @dataclass(slots=True)
-class Standing:
+class ServerStatus:
     """What holds for all instances of one server."""
 
     up: bool = True
@@ -114,7 +114,7 @@ class Lead:
 
     share: float = 0.0
 
-    def told(self, split: bool) -> None:
+    def observe(self, split: bool) -> None:
         self.share = min(1.0, self.share + _LONGER) if split else self.share * _SHORTER
 
 
@@ -125,13 +125,13 @@ class Instance:
     number: int  # of those of the group
     server: str
     model: BatchModel
-    standing: Standing = field(default_factory=Standing)
+    standing: ServerStatus = field(default_factory=ServerStatus)
     bursts: list[Burst] = field(default_factory=list)
     overtaken: set[int | str] = field(default_factory=set)  # not answered, though later ones were
     lead: Lead = field(default_factory=Lead)
     began_s: float = -math.inf  # when the running burst began
     ended_s: float = -math.inf  # when the last burst had ended, and none was behind it
-    beside_s: float = 0.0  # by the clock of its GPU, when it began
+    contended_s: float = 0.0  # by the clock of its GPU, when it began
     renewed_s: float = 0.0  # when a batch told its time last
 
     def least_s(self, work: float, now_s: float) -> float:
@@ -143,7 +143,7 @@ class Instance:
         sure = not self.model.cold and now_s - self.renewed_s <= sure_s
         return self.model.predict_s(work) if sure else 0.0
 
-    def send_one(self, call: Call, now_s: float) -> None:
+    def send_one(self, call: QueuedCall, now_s: float) -> None:
         """What `send` does with one call, where this is the first instance of its server that is
         idle."""
         standing = self.standing
@@ -156,7 +156,7 @@ class Instance:
         standing.running += 1
         heapq.heappop(standing.idle)
 
-    def send(self, calls: tuple[Call, ...], now_s: float) -> None:
+    def send(self, calls: tuple[QueuedCall, ...], now_s: float) -> None:
         standing, bursts = self.standing, self.bursts
         gpu, earliest_s = standing.gpu, now_s + standing.round_trip_s
         work, ids = sum([call.work for call in calls]), {call.id for call in calls}
@@ -174,15 +174,15 @@ class Instance:
                 heapq.heapify(standing.idle)
             self._begin(earliest_s, now_s)
         elif gpu.shared:
-            self._tell(now_s)
+            self._observe(now_s)
 
     def _begin(self, at_s: float, now_s: float) -> None:
         self.began_s = at_s
         if self.standing.gpu.shared:
-            self.beside_s = self.standing.gpu.beside_s(now_s)
-            self._tell(now_s)
+            self.contended_s = self.standing.gpu.overlap_s(now_s)
+            self._observe(now_s)
 
-    def _tell(self, now_s: float) -> None:
+    def _observe(self, now_s: float) -> None:
         needs_s = self.model.predict_s(self.bursts[0].work)
         self.standing.gpu.runs(self.standing.number, needs_s, self.end_s(now_s), now_s)
 
@@ -223,7 +223,7 @@ class Instance:
         if not self.bursts:
             return math.inf
         took_s = self.model.predict_s(self.bursts[0].work)
-        return max(self.began_s + took_s, now_s) + max(_OVERDUE * took_s, _LEAST_LOOK_S)
+        return max(self.began_s + took_s, now_s) + max(_OVERDUE * took_s, _LEAST_CHECK_S)
 
     def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
         """One of its calls ended. True: a batch has ended with it."""
@@ -257,7 +257,7 @@ class Instance:
         elif burst.whole:
             self._learn(burst, now_s)
         else:
-            self._learn_of_cut(burst, now_s)  # guard: D6.cut-estimate
+            self._learn_cut(burst, now_s)  # guard: D6.cut-estimate
         del bursts[: at + 1]
         if bursts:
             self._begin(max(now_s, bursts[0].earliest_s), now_s)
@@ -269,7 +269,7 @@ class Instance:
         if standing.gpu.shared and not standing.running:
             standing.gpu.idle(standing.number, now_s)
 
-    def _learn_of_cut(self, burst: Burst, now_s: float) -> None:
+    def _learn_cut(self, burst: Burst, now_s: float) -> None:
         """Not all were awaited to the end. Where some were answered it had ended by then; else it
         lasted longer than until now."""
         if self.standing.gpu.shared:
@@ -287,14 +287,14 @@ class Instance:
         if now_s <= self.began_s and not burst.ahead:
             self._nearer(now_s)
         if self.standing.gpu.shared:
-            self._learn_beside(burst, now_s)
+            self._learn_contention(burst, now_s)
         else:
             self.model.observe(burst.work, now_s - self.began_s)
         if burst.ahead or burst.late:
             one_s = self.model.predict_s(burst.work / burst.calls)
             split = burst.apart_s > _SPLIT * one_s
             if burst.ahead or split:
-                self.lead.told(split)
+                self.lead.observe(split)
 
     def _nearer(self, now_s: float) -> None:
         """An answer was here before its batch should have begun: the server is nearer than was
@@ -303,13 +303,13 @@ class Instance:
         self.standing.round_trip_s = min(self.standing.round_trip_s, whole_s / 2)
         self.began_s = now_s - whole_s / 2
 
-    def _learn_beside(self, burst: Burst, now_s: float) -> None:
+    def _learn_contention(self, burst: Burst, now_s: float) -> None:
         """Where models take turns, a batch that went beside others says nothing of the next one."""
         gpu, number = self.standing.gpu, self.standing.number
-        took_s, beside_s = now_s - self.began_s, gpu.beside_s(now_s) - self.beside_s
-        if not gpu.turns or beside_s <= ALONE * took_s:
+        took_s, contended_s = now_s - self.began_s, gpu.overlap_s(now_s) - self.contended_s
+        if not gpu.turns or contended_s <= ALONE * took_s:
             self.model.observe(burst.work, took_s)
-        gpu.told(number, self.model, burst.work, took_s, beside_s)
+        gpu.observe(number, self.model, burst.work, took_s, contended_s)
         needs = gpu.contention.needs(number) if gpu.turns else None
         if needs is not None and not self.standing.turns:
             self.model.adopt(needs)
@@ -326,7 +326,7 @@ class Servers:
         round_trip_s: float = 0.0,
     ) -> None:
         """`gpus`: those that have other models as well."""
-        self._standings = {name: Standing(round_trip_s=round_trip_s) for name in models}
+        self._standings = {name: ServerStatus(round_trip_s=round_trip_s) for name in models}
         self.on_gpus = bool(gpus)
         """Whether any has other models as well, or may have."""
         self._joined = tuple(gpus or ())
@@ -352,7 +352,7 @@ class Servers:
         """What a call's share of a batch is reckoned with, wherever it will be."""
         return self._instances[0].model
 
-    def model_of(self, name: str) -> BatchModel:
+    def server_model(self, name: str) -> BatchModel:
         return next(i.model for i in self._instances if i.server == name)
 
     def stand(self, name: str, up: bool) -> None:
@@ -381,19 +381,19 @@ class Servers:
     def shared(self) -> bool:
         return self.on_gpus and any(s.gpu.shared for s in self._standings.values())
 
-    def asked(self, density: float, gpu_s: float, now_s: float, memory_s: float) -> None:
+    def observe_demand(self, density: float, gpu_s: float, now_s: float, memory_s: float) -> None:
         """A call came that is worth so much per second: to each server its share of them."""
         share_s = gpu_s / max(1, len({instance.server for instance in self.up}))
         for standing in self._standings.values():
             if standing.up and standing.gpu.shared:
-                standing.gpu.asked(standing.number, density, share_s, now_s, memory_s)
+                standing.gpu.observe_demand(standing.number, density, share_s, now_s, memory_s)
 
     @property
     def in_turns(self) -> bool:
         """Whether the models of the first server take turns."""
         return self._first.gpu.turns and self._first.up
 
-    def stretch(self, reserve: float, margin: float, now_s: float) -> Stretch:
+    def stretch(self, reserve: float, margin: float, now_s: float) -> WaitStretch:
         """By the arrivals of all of these."""
         return self._first.gpu.stretch(reserve, margin, now_s)
 
@@ -421,18 +421,18 @@ class Servers:
         """Calls that were released to a server and have not ended."""
         return self._standings[name].in_flight
 
-    def send_one(self, instance: Instance, call: Call, now_s: float) -> None:
+    def send_one(self, instance: Instance, call: QueuedCall, now_s: float) -> None:
         """To one that `at_once` has found."""
         instance.send_one(call, now_s)
         self._with[call.id] = instance
 
-    def send(self, instance: Instance, calls: tuple[Call, ...], now_s: float) -> None:
+    def send(self, instance: Instance, calls: tuple[QueuedCall, ...], now_s: float) -> None:
         instance.send(calls, now_s)
         sent = self._with
         for call in calls:
             sent[call.id] = instance
 
-    def adopt(self, name: str, call: Call, now_s: float) -> None:
+    def adopt(self, name: str, call: QueuedCall, now_s: float) -> None:
         """A server has this call already."""
         busy = [i for i in self._instances if i.server == name]
         self.send(min(busy, key=lambda i: len(i.bursts)), (call,), now_s)
@@ -464,18 +464,18 @@ class Servers:
             if not standing.idle or (standing.gpu.shared and not standing.alone):
                 return None
             return self._instances[standing.idle[0]]
-        found = _NONE
+        count = _NONE
         for standing in up:
             if not standing.alone:
                 return None
-            if standing.idle and standing.idle[0] < found:
-                found = standing.idle[0]
-        return None if found == _NONE else self._instances[found]
+            if standing.idle and standing.idle[0] < count:
+                count = standing.idle[0]
+        return None if count == _NONE else self._instances[count]
 
     def at_once(self, idle: Instance, now_s: float, ahead: bool) -> Instance | None:
         """Which one a call that meets nobody is sent to, where `idle` has found one: the first to
         end a batch of one. None where batches that are sent `ahead` may stand before it."""
-        found, least_s, up = None, math.inf, self._standings_up
+        best, least_s, up = None, math.inf, self._standings_up
         for standing in up:
             if ahead and standing.running:  # guard: S4.express-ahead
                 return None
@@ -484,10 +484,10 @@ class Servers:
                     return idle
                 instance = self._instances[standing.idle[0]]
                 end_s = now_s + instance.model.predict_s(1.0)
-                first = found is None or instance.number < found.number
+                first = best is None or instance.number < best.number
                 if end_s < least_s or (end_s == least_s and first):
-                    found, least_s = instance, end_s
-        return found
+                    best, least_s = instance, end_s
+        return best
 
     def start_s(self, now_s: float) -> float:
         """When the next batch could begin; inf: no server is up."""

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.estimates.demand import Demand, Stretch
+from gateway.scheduling.estimates.demand import Demand, WaitStretch
 
 ALONE: Final = 0.1  # of a batch's time beside others, at most: it tells what it needs by itself
-_BESIDE: Final = 0.25  # at least: it tells what it lost
+_LEAST_OVERLAP: Final = 0.25  # at least: it tells what it lost
 _FADE: Final = 0.98  # per batch that told what it lost: the last 50 count, as hosts are noisy
 _ENOUGH: Final = 16.0  # of them, before anything is concluded
 _LATELY: Final = 0.15  # of the newest of those that were alone in the mean
@@ -45,7 +45,7 @@ class _Needs:
     model: BatchModel
     lately: float = 1.0  # times that, at the last few: a host that is slow now is so for all
 
-    def told(self, work: float, took_s: float) -> None:
+    def observe(self, work: float, took_s: float) -> None:
         if not self.model.cold:
             self.lately += _LATELY * (took_s / self.model.predict_s(work) - self.lately)
         self.model.observe(work, took_s)
@@ -57,29 +57,29 @@ class _Needs:
 class Contention:
     """How much time batches of different models cost each other, on one GPU."""
 
-    __slots__ = ("_beside_s", "_lost_s", "_n", "_needs")
+    __slots__ = ("_lost_s", "_n", "_needs", "_overlap_s")
 
     def __init__(self) -> None:
         self._needs: dict[int, _Needs] = {}  # by model
-        self._n = self._lost_s = self._beside_s = 0.0
+        self._n = self._lost_s = self._overlap_s = 0.0
 
     @property
     def value(self) -> float | None:
         """None: nothing is known."""
         if self._n < _ENOUGH:
             return None
-        return min(max(2.0 * self._lost_s / self._beside_s, 0.0), _MOST)
+        return min(max(2.0 * self._lost_s / self._overlap_s, 0.0), _MOST)
 
     def needs(self, model: int) -> BatchModel | None:
         """What its batches take by themselves; None: too few were alone."""
-        found = self._needs.get(model)
-        return None if found is None or found.model.cold else found.model
+        needs = self._needs.get(model)
+        return None if needs is None or needs.model.cold else needs.model
 
     def forget(self, model: int) -> None:
         self._needs.pop(model, None)
 
     def observe(
-        self, model: int, expected: BatchModel, work: float, took_s: float, beside_s: float
+        self, model: int, expected: BatchModel, work: float, took_s: float, contended_s: float
     ) -> None:
         """`expected`: what is thought of the model's batches, whoever else was there. One that was
         answered sooner than the network alone should take tells nothing."""
@@ -89,13 +89,13 @@ class Contention:
         if needs is None:
             prior = BatchModel(expected.fixed_s, expected.per_work_s)
             needs = self._needs[model] = _Needs(prior)
-        if beside_s <= ALONE * took_s:
-            needs.told(work, took_s)
-        elif beside_s >= _BESIDE * took_s and not needs.model.cold:
+        if contended_s <= ALONE * took_s:
+            needs.observe(work, took_s)
+        elif contended_s >= _LEAST_OVERLAP * took_s and not needs.model.cold:
             lost_s = took_s - needs.predict_s(work)
             self._n = self._n * _FADE + 1.0
-            self._lost_s = self._lost_s * _FADE + min(max(lost_s, -beside_s), beside_s)
-            self._beside_s = self._beside_s * _FADE + beside_s
+            self._lost_s = self._lost_s * _FADE + min(max(lost_s, -contended_s), contended_s)
+            self._overlap_s = self._overlap_s * _FADE + contended_s
 
 
 @dataclass(slots=True)
@@ -126,8 +126,8 @@ class SharedGpu:
     _sent: int = 0  # batches
     _period: int = _PERIOD
     _trial: int = _PERIOD  # after so many batches
-    _beside_s: float = 0.0
-    _seen_s: float = 0.0
+    _overlap_s: float = 0.0
+    _updated_s: float = 0.0
     _passed: bool = False  # the turn, from one model to another
 
     @property
@@ -181,14 +181,14 @@ class SharedGpu:
         else:
             self._wanting.pop(model, None)
 
-    def asked(
+    def observe_demand(
         self, model: int, density: float, gpu_s: float, now_s: float, memory_s: float
     ) -> None:
         """A call of it came, which needs so much of this GPU. The longest memory holds for all."""
         if memory_s != self._models[model].memory_s:
             self._models[model].memory_s = memory_s
             self._remembers(model, memory_s)
-        self.demand.arrived(self.demand.class_of(density), gpu_s, now_s, self._memory_s)
+        self.demand.arrived(self.demand.density_class(density), gpu_s, now_s, self._memory_s)
 
     def _remembers(self, model: int, memory_s: float) -> None:
         if len(self._memories) > _STALE * len(self._models):
@@ -205,11 +205,11 @@ class SharedGpu:
 
     def runs(self, model: int, needs_s: float, until_s: float, now_s: float) -> None:
         """A batch of it has begun, or another was sent behind it."""
-        found = self._models[model]
+        shared = self._models[model]
         if model not in self._busy:
             self._advance(now_s)
-            self._busy[model] = found
-        found.needs_s, found.until_s = needs_s, until_s
+            self._busy[model] = shared
+        shared.needs_s, shared.until_s = needs_s, until_s
 
     def idle(self, model: int, now_s: float) -> None:
         if model in self._busy:
@@ -217,18 +217,18 @@ class SharedGpu:
             del self._busy[model]
             self._passed |= self.shared
 
-    def told(
-        self, model: int, expected: BatchModel, work: float, took_s: float, beside_s: float
+    def observe(
+        self, model: int, expected: BatchModel, work: float, took_s: float, contended_s: float
     ) -> None:
         """A batch ended that worked beside others for so long."""
-        found = self._models[model]
-        found.batch_s += _LATELY * (took_s - found.batch_s) if found.batch_s else took_s
-        if found.batch_s > _SHORT_S:
+        shared = self._models[model]
+        shared.batch_s += _LATELY * (took_s - shared.batch_s) if shared.batch_s else took_s
+        if shared.batch_s > _SHORT_S:
             self._slow.add(model)
         else:
             self._slow.discard(model)
         self._long = self.shared and bool(self._slow)
-        self.contention.observe(model, expected, work, took_s, beside_s)
+        self.contention.observe(model, expected, work, took_s, contended_s)
         value = self.contention.value
         if value is not None:
             turns = value >= (_TURNS_UNTIL if self._turns else _TURNS_FROM)
@@ -243,13 +243,13 @@ class SharedGpu:
 
     # What they ask
 
-    def beside_s(self, now_s: float) -> float:
+    def overlap_s(self, now_s: float) -> float:
         """A clock that runs while there are two, twice as fast with three: of who is busy all the
         while, the difference of two readings is how long others were there."""
         self._advance(now_s)
-        return self._beside_s
+        return self._overlap_s
 
-    def stretch(self, reserve: float, margin: float, now_s: float) -> Stretch:
+    def stretch(self, reserve: float, margin: float, now_s: float) -> WaitStretch:
         return self.demand.stretch(1, reserve, margin, now_s, self._memory_s)
 
     @property
@@ -297,6 +297,6 @@ class SharedGpu:
         return -math.inf if late_s > _GIVEN_UP * model.needs_s else now_s + _OVERDUE * model.needs_s
 
     def _advance(self, now_s: float) -> None:
-        if now_s > self._seen_s:
-            self._beside_s += (now_s - self._seen_s) * max(0, len(self._busy) - 1)
-            self._seen_s = now_s
+        if now_s > self._updated_s:
+            self._overlap_s += (now_s - self._updated_s) * max(0, len(self._busy) - 1)
+            self._updated_s = now_s

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gateway.scheduling.calls import FREELY, Call
-from gateway.scheduling.estimates.demand import Stretch
+from gateway.scheduling.calls import FREELY, QueuedCall
+from gateway.scheduling.estimates.demand import WaitStretch
 from gateway.scheduling.estimates.latency import GRID, Tail
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ FEW: Final = 24  # up to so many a loop is faster
 NOBODY: Final = -1
 
 
-class Place(NamedTuple):
+class QueuePosition(NamedTuple):
     """Where a call belongs in the line."""
 
     key: float  # what the line is sorted by
@@ -44,11 +44,11 @@ class Slot(NamedTuple):
     per_work_s: float
 
 
-class Line:
+class WaitingQueue:
     """Sorted by key; ties in the order of joining."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[QueuedCall] = []
         self._keys = array("d")
         self._due_s = array("d")
         self._deadline_s = array("d")
@@ -90,7 +90,7 @@ class Line:
         """Work and due time of the first calls."""
         return self._work[:count], self._due_s[:count]
 
-    def add(self, call: Call, place: Place) -> None:
+    def add(self, call: QueuedCall, place: QueuePosition) -> None:
         # guard: S4.arrival-order bisect_right -> bisect_left
         at = bisect_right(self._keys, place.key)  # guard: S4.deadline-order -> at = len(self.calls)
         self._keys.insert(at, place.key)
@@ -110,12 +110,12 @@ class Line:
             at += 1
         return at
 
-    def pop(self, at: int) -> Call:
+    def pop(self, at: int) -> QueuedCall:
         for column in self._columns:
             del column[at]
         return self.calls.pop(at)
 
-    def pop_first(self, count: int) -> list[Call]:
+    def pop_first(self, count: int) -> list[QueuedCall]:
         for column in self._columns:
             del column[:count]
         taken = self.calls[:count]
@@ -123,12 +123,12 @@ class Line:
         return taken
 
     def first_late(
-        self, slots: Sequence[Slot], max_batch: int, stretch: Stretch, now_s: float
+        self, slots: Sequence[Slot], max_batch: int, stretch: WaitStretch, now_s: float
     ) -> int:
         """The first call that would be late even if its batch were cut behind it; NOBODY if all
         are in time. Batches go to whichever server is free first."""
         if len(self.calls) <= FEW:
-            return self._first_of_few(slots, max_batch, stretch.few, now_s)
+            return self._first_small(slots, max_batch, stretch.few, now_s)
         wait_s = self._finish_in_s(slots, max_batch)
         wait_s *= stretch.many[np.frombuffer(self._class, dtype=np.int64)]
         late = wait_s > np.frombuffer(self._due_s) - now_s
@@ -140,11 +140,11 @@ class Line:
         work, left_s = self._work[at], self._deadline_s[at] - now_s
         return all(s.free_in_s + s.fixed_s + s.per_work_s * work > left_s for s in slots)
 
-    def _first_of_few(
+    def _first_small(
         self, slots: Sequence[Slot], max_batch: int, stretch: Sequence[float], now_s: float
     ) -> int:
         if len(slots) == 1:
-            return self._first_of_few_at(slots[0], max_batch, stretch, now_s)
+            return self._first_small_at(slots[0], max_batch, stretch, now_s)
         free = [(slot.free_in_s, at) for at, slot in enumerate(slots)]
         room, end_s, per_work_s = 0, 0.0, 0.0
         for at, work in enumerate(self._work):
@@ -161,7 +161,7 @@ class Line:
             room -= 1
         return NOBODY
 
-    def _first_of_few_at(
+    def _first_small_at(
         self, slot: Slot, max_batch: int, stretch: Sequence[float], now_s: float
     ) -> int:
         end_s, fixed_s, per_work_s = slot
@@ -212,7 +212,7 @@ class Line:
         is its whole penalty, or what the cloud would cost it if that is less. Of equals the last:
         it has waited least, and has the most time to be served elsewhere."""
         if count <= FEW:
-            return self._least_of_few(count, fixed_s, per_work_s, now_s, cloud_open)
+            return self._least_small(count, fixed_s, per_work_s, now_s, cloud_open)
         worth = penalty = np.frombuffer(self._penalty, count=count)
         if cloud_open:
             left_s = np.frombuffer(self._deadline_s, count=count) - now_s
@@ -224,10 +224,10 @@ class Line:
         gpu_s += fixed_s
         return int((worth / gpu_s).argmin())
 
-    def _least_of_few(
+    def _least_small(
         self, count: int, fixed_s: float, per_work_s: float, now_s: float, cloud_open: bool
     ) -> int:
-        least, found = float("inf"), 0
+        least, index = float("inf"), 0
         tails = self._tails
         for at in range(count):
             worth = self._penalty[at]
@@ -237,8 +237,8 @@ class Line:
             # guard: S4.worth-rate -> density = worth
             density = worth / (fixed_s + per_work_s * self._work[at])
             if density < least:  # guard: S4.least-worth -> if at == 0:
-                least, found = density, at
-        return found
+                least, index = density, at
+        return index
 
 
 class _Tails:
@@ -253,14 +253,14 @@ class _Tails:
         self._steps_per_s = np.ones(1)
 
     def index(self, tail: Tail) -> int:
-        found = self._index.get(id(tail))
-        if found is None:
-            found = self._index[id(tail)] = len(self._tails)
+        position = self._index.get(id(tail))
+        if position is None:
+            position = self._index[id(tail)] = len(self._tails)
             self._tails.append(tail)
             self._versions.append(-1)
             self._drawn = np.concatenate([self._drawn, np.ones((1, GRID + 1))])
             self._steps_per_s = np.append(self._steps_per_s, 1.0)
-        return found
+        return position
 
     def late_one(self, which: int, within_s: float) -> float:
         tail = self._tails[which]

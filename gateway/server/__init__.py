@@ -21,17 +21,17 @@ from gateway.core.held_bytes import HeldBytes
 from gateway.core.trace_context import ALL, Sampler, Untraced
 from gateway.core.types import InferenceReply, InferenceRequest
 from gateway.endpoints.connectors import Inspector
-from gateway.server.hosts import Hosts
+from gateway.server.hosts import AllowedHosts
 
 
 class Inspection(Protocol):
     """Finds the server whose metadata answers for a model, or for the gateway itself."""
 
-    def of_server(self) -> Inspector:
+    def server_inspector(self) -> Inspector:
         """An on-prem Open Inference Protocol server; raises NoEligibleEndpoint if there is none."""
         ...
 
-    def of_model(self, model: str) -> tuple[Inspector, str]:
+    def model_inspector(self, model: str) -> tuple[Inspector, str]:
         """The server that answers for a catalog model, and the model's name there."""
         ...
 
@@ -60,7 +60,7 @@ class Services:
     new_trace: Callable[[str, str, float], Untraced] | None = None
     """Of a call that is sampled: its traceparent, the caller's span, its arrival. None: nobody
     collects them."""
-    error_told: Callable[[str, str], None] = lambda protocol, reason: None
+    on_error: Callable[[str, str], None] = lambda protocol, reason: None
     """Counts an error that a caller is told: its protocol and reason, both of closed sets."""
     aliases: Aliases = field(default_factory=lambda: Aliases(ambient.random_bytes(32)))
     """What is recorded in the place of ids that callers give."""
@@ -70,7 +70,7 @@ class Services:
         default_factory=lambda: HeldBytes(LimitSettings().max_held_answer_bytes)
     )
     """The budget of this process for endpoints' answers until their callers have taken them."""
-    hosts: Hosts | None = None
+    hosts: AllowedHosts | None = None
     """The names that it answers to. None: whatever a head calls it."""
     held: AbstractContextManager[object] = field(default_factory=nullcontext)
     """Entered by each call, by many at once, while it needs these services and waits for anything

@@ -75,11 +75,11 @@ async def inflated(
     return b"".join(pieces)
 
 
-def _check_size(size: int, came: int, max_bytes: int) -> None:
+def _check_size(size: int, length: int, max_bytes: int) -> None:
     """Raises BodyTooLarge."""
     if size > max_bytes:
         raise BodyTooLarge(f"the body inflates to more than {max_bytes} bytes")
-    if size > _FREE_BYTES and size > came * _MOST_RATIO:  # guard: A8.inflate-ratio
+    if size > _FREE_BYTES and size > length * _MOST_RATIO:  # guard: A8.inflate-ratio
         raise BodyTooLarge(
             f"the body inflates to more than {_MOST_RATIO} times its size; send it as it is"
         )
@@ -106,12 +106,12 @@ def chosen(accept_encoding: str) -> str:
     """The encoding that the client likes best of ours; empty for none. `*` asks for none."""
     best, liked = "", 0.0
     for offer in accept_encoding.split(","):
-        found = _OFFER.fullmatch(offer)
-        if found is None or found[1].lower() not in _WINDOWS:
+        match = _OFFER.fullmatch(offer)
+        if match is None or match[1].lower() not in _WINDOWS:
             continue
-        weight = float(found[2] or 1)
+        weight = float(match[2] or 1)
         if weight > liked:
-            best, liked = found[1].lower(), weight
+            best, liked = match[1].lower(), weight
     return best
 
 

@@ -23,7 +23,7 @@ class OriginNotAllowed(RequestRejected):
     http_status, grpc_status, reason = 403, "PERMISSION_DENIED", "origin_not_allowed"
 
 
-class Hosts:
+class AllowedHosts:
     def __init__(self, listen_host: str, allowed: Iterable[str]) -> None:
         """`allowed`: names and addresses besides the loopback's and the listener's, no ports."""
         self._names = {_plain(name) for name in (listen_host, *allowed)} - _ANY_ADDRESS
@@ -36,7 +36,7 @@ class Hosts:
                 "host: is none of this gateway's names; without keys it answers to loopback names "
                 "and to those of listen.allowed_hosts"
             )
-        if origin is not None and not self._is_ours(_host_of(origin), local):
+        if origin is not None and not self._is_ours(_origin_host(origin), local):
             raise OriginNotAllowed("origin: pages of other sites may not call without a key")
 
     def _is_ours(self, name: str, local: str | None) -> bool:
@@ -59,7 +59,7 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0]
 
 
-def _host_of(origin: str) -> str:
+def _origin_host(origin: str) -> str:
     try:
         return urlsplit(origin).hostname or ""
     except ValueError:

@@ -27,12 +27,12 @@ from gateway.core.errors import (
     InternalError,
     MethodNotAllowed,
     RequestRejected,
-    RouteNotFound,
+    UnknownRoute,
 )
 from gateway.core.held_bytes import AnswerShare, BodyShare
 from gateway.core.types import InferenceReply, InferenceRequest, WireProtocol
 from gateway.protocols.http import ClientLeft, asgi
-from gateway.protocols.http.exchange import ClosableBytes, Exchange
+from gateway.protocols.http.exchange import ClosableBytes, HttpExchange
 from gateway.protocols.http.head import check
 from gateway.server import Services, compression, intake, labels, latency_budget
 from gateway.server.intake import CallDefaults, RequestContext
@@ -45,7 +45,7 @@ ErrorResponse = Callable[[GatewayError, RequestContext], Response]
 """A failure in the shape of one protocol."""
 
 
-class Opening:
+class RequestHead:
     """What the head of an inference call says, whatever body comes with it. It is kept with the
     head: one that comes again on its connection is not looked into again, as long as the same
     services answer and it is the same caller. Fronts say what is asked for and how the answer is
@@ -53,13 +53,13 @@ class Opening:
 
     __slots__ = ("_terms", "bare", "caller", "headers", "lasting", "services")
 
-    def __init__(self, exchange: Exchange, services: Services) -> None:
+    def __init__(self, exchange: HttpExchange, services: Services) -> None:
         """Raises Unauthenticated, Unverifiable."""
         self.services = services
         self.headers = exchange.headers
         if exchange.head.query:
             labels.check_query(exchange.head.query)
-        self.caller = caller_of(exchange, services)
+        self.caller = authenticate(exchange, services)
         self.lasting = services.callers.lasting  # or who calls is to be asked each time
         self.bare = "content-encoding" not in exchange.headers
         self._terms: CallDefaults | None = None  # of the model that was asked for last
@@ -73,50 +73,50 @@ class Opening:
             )
         return terms
 
-    def asked(
+    def build_request(
         self, body: bytes, arrival: RequestContext
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         """Raises GatewayError."""
         raise NotImplementedError
 
     def answer(
-        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
         """Closes the frames on every exit."""
         raise NotImplementedError
 
 
-Call = Callable[[Exchange], Opening]
+Call = Callable[[HttpExchange], RequestHead]
 """Looks into the head of one inference call. Raises GatewayError."""
 
 
-def arrival_of(exchange: Exchange, services: Services) -> RequestContext:
+def request_context(exchange: HttpExchange, services: Services) -> RequestContext:
     """One for each call, whoever asks first: the answer of a call that fails anywhere says the id
     that its records say."""
-    found: RequestContext | None = exchange.arrival
-    if found is None:
-        found = exchange.arrival = intake.arrive(exchange.headers, services)
-    return found
+    context: RequestContext | None = exchange.arrival
+    if context is None:
+        context = exchange.arrival = intake.arrive(exchange.headers, services)
+    return context
 
 
-def exchange_of(request: Request) -> Exchange:
-    found: Exchange = request.scope[asgi.EXCHANGE]
-    return found
+def request_exchange(request: Request) -> HttpExchange:
+    exchange: HttpExchange = request.scope[asgi.EXCHANGE]
+    return exchange
 
 
-def caller_of(exchange: Exchange, services: Services) -> Caller:
+def authenticate(exchange: HttpExchange, services: Services) -> Caller:
     """Raises Unauthenticated, Unverifiable."""
     return services.callers.identify(exchange.headers.get("authorization", ""), exchange.peer_names)
 
 
-def share_of(caller: Caller, services: Services) -> BodyShare:
+def body_share(caller: Caller, services: Services) -> BodyShare:
     """Of the budget of bodies, for one of this caller's."""
     # guard: A9.body-caller -> return BodyShare(services.held_bytes, '')
     return BodyShare(services.held_bytes, caller.tenant)
 
 
 async def read_body(
-    exchange: Exchange,
+    exchange: HttpExchange,
     limits: LimitSettings,
     share: BodyShare | None,
     max_bytes: int | None = None,
@@ -170,12 +170,12 @@ class ClosingResponse(Response):
         self.status_code = status_code
         self.background = None
         self._content = content
-        self._told = headers or {}
+        self._own_headers = headers or {}
         self._stall_s = stall_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope[asgi.EXCHANGE]
-        lines = "".join([f"{name}: {told}\r\n" for name, told in self._told.items()])
+        exchange: HttpExchange = scope[asgi.EXCHANGE]
+        lines = "".join([f"{name}: {value}\r\n" for name, value in self._own_headers.items()])
         await exchange.stream(self.status_code, lines, self._content, self._stall_s)
 
 
@@ -209,17 +209,17 @@ class App:
             [route for front in fronts for route in front.routes], redirect_slashes=False
         )
 
-    async def __call__(self, exchange: Exchange) -> None:
+    async def __call__(self, exchange: HttpExchange) -> None:
         services = self._services
         held: AnswerShare | None = None
         try:
-            opening: Opening | None = exchange.head.known
+            opening: RequestHead | None = exchange.head.known
             # guard: B6.http-key-check minus 3
             # guard: B6.http-settings minus 2
             if (
                 opening is None
                 or opening.services is not services
-                or (not opening.lasting and caller_of(exchange, services) is not opening.caller)
+                or (not opening.lasting and authenticate(exchange, services) is not opening.caller)
             ):
                 opening = self._opening(exchange)
             if opening is None:
@@ -230,9 +230,9 @@ class App:
                 body = exchange.whole(services.limits.max_body_bytes)
             else:
                 with services.held:
-                    share = share_of(opening.caller, services)
+                    share = body_share(opening.caller, services)
                     body = await read_body(exchange, services.limits, share)
-            request = opening.asked(body, arrival)
+            request = opening.build_request(body, arrival)
             if not isinstance(request, InferenceRequest):
                 with services.held:
                     request = await request
@@ -257,7 +257,7 @@ class App:
             if not exchange.ended:
                 exchange.cut()
 
-    def _opening(self, exchange: Exchange) -> Opening | None:
+    def _opening(self, exchange: HttpExchange) -> RequestHead | None:
         """None: it is no inference call. Raises GatewayError."""
         head = exchange.head
         if not head.plain:
@@ -274,23 +274,23 @@ class App:
             if (call := calls(head.route)) is not None:
                 if head.method != "POST":
                     raise _other_methods({"POST"})
-                head.known = found = call(exchange)
-                return found
+                head.known = opened = call(exchange)
+                return opened
         return None
 
-    async def _other(self, exchange: Exchange) -> None:
+    async def _other(self, exchange: HttpExchange) -> None:
         if exchange.head.path.startswith(_LASTING):
             await asgi.serve(self._others, exchange)
             return
         with self._services.held:
             await asgi.serve(self._others, exchange)
 
-    def _refuse(self, error: GatewayError, exchange: Exchange) -> None:
+    def _refuse(self, error: GatewayError, exchange: HttpExchange) -> None:
         if exchange.started:  # what has begun can only be cut
             return
         path = exchange.head.path
         front = next((f for f in self._fronts if _below(path, f.prefix)), self._fronts[-1])
-        self._services.error_told(front.protocol, error.reason)
+        self._services.on_error(front.protocol, error.reason)
         if exchange.arrival is None:
             exchange.arrival = intake.arrive(_unambiguous(exchange), self._services)
         response = front.error_response(error, exchange.arrival)
@@ -309,10 +309,10 @@ class _Routes(Router):
         with_other_methods: set[object] = set()
         allowed: set[str] = set()
         for route in self.routes:
-            match, found = route.matches(scope)
+            match, child_scope = route.matches(scope)
             path = getattr(route, "path", None)
             if match is Match.FULL and with_other_methods <= {path}:
-                scope.update(found)
+                scope.update(child_scope)
                 await route.handle(scope, receive, send)
                 return
             if match is not Match.NONE:  # the first path that fits decides
@@ -321,7 +321,7 @@ class _Routes(Router):
                     allowed |= getattr(route, "methods", None) or set()
         if with_other_methods:
             raise _other_methods(allowed)
-        raise RouteNotFound("Not Found: this gateway has no such route")
+        raise UnknownRoute("Not Found: this gateway has no such route")
 
 
 def _other_methods(allowed: set[str]) -> MethodNotAllowed:
@@ -332,7 +332,7 @@ def _below(path: str, prefix: str) -> bool:
     return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
 
-def _unambiguous(exchange: Exchange) -> Mapping[str, str]:
+def _unambiguous(exchange: HttpExchange) -> Mapping[str, str]:
     """Of a head that may have been refused, so that only what stands there once counts."""
     names = [name.decode("latin-1") for name, _ in exchange.head.fields]
     return {name: exchange.headers[name] for name in _IDS if names.count(name) == 1}

@@ -14,7 +14,7 @@ _VERSIONS: Final = "/versions/"
 def infer_path(route: str) -> tuple[str, str] | None:
     """Model and version of `/v2/models/NAME[/versions/VERSION]/infer`; the version is empty where
     none is asked for. A name may have slashes: where it could be read in two ways, escaped ones
-    (`Head.route`) belong to the name and others to the route. None: it is another path."""
+    (`HttpHead.route`) belong to the name and others to the route. None: it is another path."""
     if not (route.startswith(_MODELS) and route.endswith(_INFER)):
         return None
     model, version = route[len(_MODELS) : -len(_INFER)], ""

@@ -36,7 +36,7 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.protocols.oip.datatypes import label
-from gateway.protocols.strictjson import Bounds
+from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, labels, latency_budget
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
@@ -53,8 +53,8 @@ _STATED = frozenset(
 )
 
 
-def json_bounds(limits: LimitSettings) -> Bounds:
-    return Bounds(limits.max_json_members, limits.max_json_values, limits.max_json_bytes)
+def json_bounds(limits: LimitSettings) -> JsonBounds:
+    return JsonBounds(limits.max_json_members, limits.max_json_values, limits.max_json_bytes)
 
 
 @value
@@ -83,12 +83,12 @@ def arrive(headers: Mapping[str, str], services: Services) -> RequestContext:
     recorded_id = recorded_trace = ""
     if _UUID.fullmatch(given):
         given = given.lower()
-        recorded_id = services.aliases.of_call(given)
+        recorded_id = services.aliases.call_alias(given)
     else:
         given = services.new_id()
     if _TRACEPARENT.fullmatch(parent):
         _, trace, span, stated = parent.split("-")
-        recorded_trace = services.aliases.of_trace(trace)
+        recorded_trace = services.aliases.trace_alias(trace)
         if not is_random(trace):
             trace, span = recorded_trace, ""
         elif not is_random(span):
@@ -148,7 +148,7 @@ class CallDefaults:
             priority = max(caller.most_urgent, _priority(headers.get("x-spillway-priority")))
             labelled = _restricts(_LABEL, headers.get(_LABEL))
             tracestate = _tracestate(headers)
-            budget_s = min(budget_s, _of_headers_s(headers, limits))  # guard: D1.tightest-budget
+            budget_s = min(budget_s, _header_budget_s(headers, limits))  # guard: D1.tightest-budget
         self.model = model
         self._services, self._caller, self._protocol = services, caller, protocol
         self._budget_s, self._zones, self._priority = budget_s, zones, priority
@@ -169,10 +169,10 @@ class CallDefaults:
                 services.catalog.refuse_other_versions(model, payload.version)
             if payload.parameters:
                 labelled = _labelled(payload) or labelled
-                budget_s = min(budget_s, _of_parameters_s(payload, services.limits))
+                budget_s = min(budget_s, _parameter_budget_s(payload, services.limits))
         if grpc_remaining_s is not None:
             # guard: D1.grpc-budget
-            budget_s = min(budget_s, _of_grpc_s(grpc_remaining_s, services.limits))
+            budget_s = min(budget_s, _grpc_budget_s(grpc_remaining_s, services.limits))
         received_s, traceparent = arrival.received_s, arrival.traceparent
         if services.new_trace is not None and traceparent.endswith("1"):
             trace = services.new_trace(traceparent, arrival.caller_span, received_s)
@@ -242,27 +242,29 @@ def placement_lines(request_id: str, traceparent: str, placement: Placement) -> 
     )
     where = _where.get(key)
     if where is None:
-        where = _told_where(*key)
+        where = _placement_headers(*key)
     lines = (
         f"x-request-id: {request_id}\r\ntraceparent: {traceparent}\r\n{where}"
         f"{READING}: {placement.classify_s * 1000:.3f}\r\n"
     )
     if placement.pseudonymised or placement.limits:
-        lines += "".join([f"{name}: {told}\r\n" for name, told in more_of(placement).items()])
+        lines += "".join(
+            [f"{name}: {value}\r\n" for name, value in extra_headers(placement).items()]
+        )
     return lines
 
 
-def _told_where(
+def _placement_headers(
     zone: Zone, endpoint: str, reason: str, attempts: int, sensitivity: Sensitivity
 ) -> str:
     if len(_where) >= _MOST_KNOWN:
         _where.clear()
-    # guard: S7.answer-zone -> told = ('', endpoint, reason, attempts, sensitivity.word)
-    told = (zone.word, endpoint, reason, attempts, sensitivity.word)
-    found = _where[zone, endpoint, reason, attempts, sensitivity] = "".join(
-        [f"{name}: {each}\r\n" for name, each in zip(WHERE, told, strict=True)]
+    # guard: S7.answer-zone -> key = ('', endpoint, reason, attempts, sensitivity.word)
+    key = (zone.word, endpoint, reason, attempts, sensitivity.word)
+    lines = _where[zone, endpoint, reason, attempts, sensitivity] = "".join(
+        [f"{name}: {each}\r\n" for name, each in zip(WHERE, key, strict=True)]
     )
-    return found
+    return lines
 
 
 def placement_headers(arrival: RequestContext, placement: Placement | None) -> dict[str, str]:
@@ -276,26 +278,27 @@ def placement_headers(arrival: RequestContext, placement: Placement | None) -> d
 _parted: Callable[[str], list[str]] = methodcaller("split", ": ", 1)
 
 
-def more_of(placement: Placement) -> dict[str, str]:
+def extra_headers(placement: Placement) -> dict[str, str]:
     """Of few calls."""
-    told = dict(placement.limits)
+    headers = dict(placement.limits)
     if placement.pseudonymised:
-        told["x-spillway-pseudonymised"] = str(placement.pseudonymised)
+        headers["x-spillway-pseudonymised"] = str(placement.pseudonymised)
     if placement.unrestored:
-        told["x-spillway-unrestored"] = str(placement.unrestored)
-    return told
+        headers["x-spillway-unrestored"] = str(placement.unrestored)
+    return headers
 
 
 def error_headers(arrival: RequestContext, error: GatewayError) -> dict[str, str]:
-    told = placement_headers(arrival, None)
-    told["x-spillway-reason"] = error.reason  # guard: A1.refusal-reason
-    told.update(error.told)
+    headers = placement_headers(arrival, None)
+    headers["x-spillway-reason"] = error.reason  # guard: A1.refusal-reason
+    headers.update(error.extra_headers)
     if isinstance(error, Unauthenticated):
-        told["www-authenticate"] = "Bearer"
+        headers["www-authenticate"] = "Bearer"
     if error.retry_after_s is not None:
-        told["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))  # guard: A1.retry-after
-        told["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))
-    return told
+        # guard: A1.retry-after
+        headers["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
+        headers["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))
+    return headers
 
 
 def _refuse_unknown_tensors(catalog: Catalog, model: CatalogModel, call: TensorCall) -> None:
@@ -324,19 +327,19 @@ def _unknown_tensor(kind: str, at: int, name: str, known: Collection[str]) -> Re
     )
 
 
-def _of_parameters_s(call: TensorCall, limits: LimitSettings) -> float:
+def _parameter_budget_s(call: TensorCall, limits: LimitSettings) -> float:
     stated = call.parameters.get("timeout")
     if stated is None:
         return math.inf
     return latency_budget.from_v2_timeout_us(stated, limits.max_latency_budget_ms / 1000)
 
 
-def _of_grpc_s(remaining_s: float, limits: LimitSettings) -> float:
+def _grpc_budget_s(remaining_s: float, limits: LimitSettings) -> float:
     stated_s = latency_budget.from_grpc_s(remaining_s, limits.max_latency_budget_ms / 1000)
     return math.inf if stated_s is None else stated_s
 
 
-def _of_headers_s(headers: Mapping[str, str], limits: LimitSettings) -> float:
+def _header_budget_s(headers: Mapping[str, str], limits: LimitSettings) -> float:
     max_s = limits.max_latency_budget_ms / 1000
     stated, hinted = headers.get("x-latency-budget-ms"), headers.get("x-stainless-read-timeout")
     stated_s = math.inf if stated is None else latency_budget.from_header_ms(stated, max_s)

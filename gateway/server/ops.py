@@ -14,16 +14,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.accounting.ledger.database import LedgerDown, LedgerError
-from gateway.accounting.ledger.report import BadQuestion, Question
+from gateway.accounting.ledger.report import BadQuestion, ReportQuery
 from gateway.auth import Caller
 from gateway.core.errors import Forbidden, GatewayError, MalformedBody, RequestRejected
 from gateway.core.types import InferenceRequest, Payload, WireProtocol
 from gateway.pipeline.pipeline import Explanation
 from gateway.protocols import strictjson
-from gateway.protocols.http.head import route_of
+from gateway.protocols.http.head import route_path
 from gateway.protocols.oip import rest
 from gateway.server import Services, intake
-from gateway.server.http import Front, caller_of, exchange_of, read_body, share_of
+from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
 from gateway.server.openai.documents import TASKS, read
@@ -31,12 +31,12 @@ from gateway.server.openai.documents import TASKS, read
 OPERATIONS = {f"/v1/{o.value.replace('.', '/')}": o for o in TASKS}
 _EXPLAINED_BYTES = 2 * 1024 * 1024
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
-Costs = Callable[[Question], Awaitable[dict[str, Any]]]
+Costs = Callable[[ReportQuery], Awaitable[dict[str, Any]]]
 Operates = Callable[[Mapping[str, str], str | None], bool]
 """Whether an operator asks: by the headers and the address of the connection."""
 
 
-class Beside(Protocol):
+class SiblingsPort(Protocol):
     """The other workers of this gateway."""
 
     async def metrics(self, tenants: bool, own: bytes) -> bytes: ...
@@ -56,10 +56,10 @@ class OpsFront:
         explain: Explain,
         costs: Costs | None = None,
         operates: Operates = lambda headers, peer: False,
-        beside: Beside | None = None,
+        siblings: SiblingsPort | None = None,
     ) -> None:
         """`metrics` is told whether those that name tenants may be among them."""
-        self._beside = beside
+        self._siblings = siblings
         self._costs = costs
         self._operates = operates
         self._services = services
@@ -95,32 +95,34 @@ class OpsFront:
         return self._readiness(inspection.ready() and inspection.onprem_up())
 
     def _readiness(self, ready: bool) -> Response:
-        told = {"ready": ready, "onprem_up": self._services.inspection.onprem_up()}
-        return _json(told, 200 if ready else 503)
+        document = {"ready": ready, "onprem_up": self._services.inspection.onprem_up()}
+        return _json(document, 200 if ready else 503)
 
     async def _metrics_text(self, request: Request) -> Response:
         operator = self._operator(request)
-        told = self._metrics(operator)
-        if self._beside is not None:
-            told = await self._beside.metrics(operator, told)
-        return Response(told, media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = self._metrics(operator)
+        if self._siblings is not None:
+            text = await self._siblings.metrics(operator, text)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _status_json(self, request: Request) -> Response:
-        told = self._status()
-        if self._beside is not None:
-            told["workers"] = await self._beside.workers()
+        document = self._status()
+        if self._siblings is not None:
+            document["workers"] = await self._siblings.workers()
         if self._operator(request):
-            return _json(told)
-        return _json(_shown_to(caller_of(exchange_of(request), self._services), told))
+            return _json(document)
+        return _json(_shown_to(authenticate(request_exchange(request), self._services), document))
 
     async def _costs_json(self, request: Request) -> Response:
         operator = self._operator(request)
-        own = None if operator else caller_of(exchange_of(request), self._services).tenant
+        own = None if operator else authenticate(request_exchange(request), self._services).tenant
         if self._costs is None:
             raise NoLedger("this gateway keeps no ledger")
-        asked = {name: request.query_params.get(name) for name in ("by", "from", "to", "tenant")}
+        query = {name: request.query_params.get(name) for name in ("by", "from", "to", "tenant")}
         try:
-            question = Question.asked(asked["by"], asked["from"], asked["to"], asked["tenant"])
+            question = ReportQuery.from_arguments(
+                query["by"], query["from"], query["to"], query["tenant"]
+            )
         except BadQuestion as bad:
             raise RequestRejected(str(bad)) from None
         if own is not None:
@@ -142,20 +144,20 @@ class OpsFront:
         return self._operates(request.headers, peer)
 
     async def _explained(self, request: Request) -> Response:
-        exchange, limits = exchange_of(request), self._services.limits
-        share = share_of(caller_of(exchange, self._services), self._services)
+        exchange, limits = request_exchange(request), self._services.limits
+        share = body_share(authenticate(exchange, self._services), self._services)
         body = await read_body(exchange, limits, share, _EXPLAINED_BYTES)
         document = strictjson.load_object(body, limits.max_json_depth + 2)
         names = exchange.peer_names
-        asked = described(document, self._services, names)
-        return _json(explanation(await self._explain(asked)))
+        described_request = described(document, self._services, names)
+        return _json(explanation(await self._explain(described_request)))
 
 
 def _shown_to(caller: Caller, status: dict[str, Any]) -> dict[str, Any]:
     """Without the models that it may not use: their names are none of its business."""
 
-    def its(of_models: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: told for name, told in of_models.items() if caller.may_use(name)}
+    def its(models: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: entry for name, entry in models.items() if caller.may_use(name)}
 
     # guard: B9.status-models -> return {**status, 'models': status['models'], 'endpoints': [{**one,
     #   'models': its(one['models']), 'runs_on': its(one['runs_on'])} for one in
@@ -191,7 +193,7 @@ def described(
         model, payload = read(OPERATIONS[path], body, services.catalog)
         protocol = WireProtocol.OPENAI
     else:
-        infers = infer_path(route_of(path.encode("ascii", "replace")))
+        infers = infer_path(route_path(path.encode("ascii", "replace")))
         if infers is None:
             raise RequestRejected("path: must be a /v1 route or /v2/models/<model>/infer")
         name, version = infers
@@ -202,14 +204,14 @@ def described(
     return intake.build(services, arrival, caller, headers, protocol, model, payload)
 
 
-def explanation(found: Explanation) -> dict[str, Any]:
+def explanation(explanation: Explanation) -> dict[str, Any]:
     """The whole trace as JSON values; no content."""
-    decision, refusal = found.decision, found.refusal
+    decision, refusal = explanation.decision, explanation.refusal
     return {
-        "sensitivity": found.found.sensitivity.value,
-        "classify_reason": found.found.reason,
-        "entities": dict(found.found.entities),
-        "classify_ms": round(found.found.classify_s * 1000, 3),
+        "sensitivity": explanation.classification.sensitivity.value,
+        "classify_reason": explanation.classification.reason,
+        "entities": dict(explanation.classification.entities),
+        "classify_ms": round(explanation.classification.classify_s * 1000, 3),
         "endpoints": [
             {
                 "endpoint": s.endpoint.name,
@@ -222,7 +224,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
                 "cold": s.cold,
                 "price_usd": s.price_usd,
             }
-            for s in found.states
+            for s in explanation.states
         ],
         "decision": None
         if decision is None
@@ -240,9 +242,9 @@ def explanation(found: Explanation) -> dict[str, Any]:
             "reason": refusal.reason,
             "http_status": refusal.http_status,
             "message": refusal.message,
-            "waits": found.waits,
+            "waits": explanation.waits,
         },
-        "shadows": {name: dict(told) for name, told in found.shadows.items()},
+        "shadows": {name: dict(decision) for name, decision in explanation.shadows.items()},
     }
 
 

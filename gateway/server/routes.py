@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.server import Services
-from gateway.server.http import arrival_of, exchange_of
+from gateway.server.http import request_context, request_exchange
 from gateway.server.intake import RequestContext
 
 Answer = Callable[[Request, RequestContext], Awaitable[Response]]
@@ -19,6 +19,6 @@ def endpoint(answer: Answer, services: Services) -> Callable[[Request], Awaitabl
     is compiled does not have: so this module is not."""
 
     async def answered(request: Request) -> Response:
-        return await answer(request, arrival_of(exchange_of(request), services))
+        return await answer(request, request_context(request_exchange(request), services))
 
     return answered

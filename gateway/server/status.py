@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from gateway.accounting.metrics import Metrics
 from gateway.core.types import Zone
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.scheduling.queues import Groups
 from gateway.scheduling.rules.failsafe import Guarded
 
 
-def report(places: Mapping[str, Place]) -> list[dict[str, object]]:
+def report(places: Mapping[str, EndpointState]) -> list[dict[str, object]]:
     """For /status: every endpoint and lane, content-free."""
     return [
         {
@@ -53,7 +53,7 @@ def forget(metrics: Metrics) -> None:
         gauge.clear()
 
 
-def publish(metrics: Metrics, places: Mapping[str, Place], groups: Groups) -> None:
+def publish(metrics: Metrics, places: Mapping[str, EndpointState], groups: Groups) -> None:
     """Bring the gauges up to date; called when they are read."""
     onprem = [place for place in places.values() if place.settings.zone is Zone.ONPREM]
     metrics.onprem_up.set(any(place.up and not place.drained for place in onprem))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.simulate.study import NAMES
-from gateway.simulate.weather import Outage, SlowSpell
+from gateway.simulate.weather import OutagePeriod, SlowSpell
 from gateway.simulate.workload import MODES
 
 LOAD: Final = 1.5
@@ -99,11 +99,11 @@ def _add_cloud(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _outage(text: str) -> Outage:
+def _outage(text: str) -> OutagePeriod:
     span, _, kind = text.partition(":")
     if kind not in ("", "hangs"):
         raise argparse.ArgumentTypeError(f"{kind!r}: calls fail, or with ':hangs' they hang")
-    return Outage(*_span(span), hangs=kind == "hangs")
+    return OutagePeriod(*_span(span), hangs=kind == "hangs")
 
 
 def _slow(text: str) -> SlowSpell:

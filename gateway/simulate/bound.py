@@ -28,7 +28,7 @@ _SERVED, _ARRIVED, _DUE = range(3)
 def least_cost(calls: Workload) -> float:
     """J*, in mean cloud calls."""
     programme = _Programme(calls)
-    found = linprog(
+    solution = linprog(
         programme.objective(),
         A_ub=programme.at_most(),
         b_ub=programme.limits(),
@@ -37,9 +37,9 @@ def least_cost(calls: Workload) -> float:
         bounds=programme.bounds(),
         method="highs",
     )
-    if found.status != 0:
-        raise ArithmeticError(f"the bound was not found: {found.message}")
-    return float(calls.alternative.sum() + found.fun)
+    if solution.status != 0:
+        raise ArithmeticError(f"the bound was not found: {solution.message}")
+    return float(calls.alternative.sum() + solution.fun)
 
 
 class _Programme:

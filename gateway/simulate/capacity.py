@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from gateway.simulate.study import POLICY, Figures, Run, simulate
+from gateway.simulate.study import POLICY, StudyFigures, StudyRun, simulate
 from gateway.simulate.workload import Workload
 
 
@@ -16,14 +16,14 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class FleetSize:
     """One number of servers; US dollars per hour of the workload's own time."""
 
     servers: int
     gpu_usd: float
     cloud_usd: float
     missed_usd: float
-    figures: Figures
+    figures: StudyFigures
 
     @property
     def total_usd(self) -> float:
@@ -31,13 +31,13 @@ class Size:
 
 
 def sizes(
-    calls: Workload, servers: Iterable[int], prices: Prices, run: Run | None = None
-) -> Iterator[Size]:
+    calls: Workload, servers: Iterable[int], prices: Prices, run: StudyRun | None = None
+) -> Iterator[FleetSize]:
     hours = (calls.arrive_s[-1] - calls.arrive_s[0]) / 3600
     call_usd = prices.cloud_call_usd / hours
     for number in servers:
         figures = simulate(replace(calls, servers=number), POLICY, run=run)
-        yield Size(
+        yield FleetSize(
             servers=number,
             gpu_usd=number * prices.gpu_usd_per_hour,
             cloud_usd=figures.cloud_cost * call_usd,
@@ -46,6 +46,6 @@ def sizes(
         )
 
 
-def cheapest(found: Iterable[Size]) -> Size:
+def cheapest(sizes: Iterable[FleetSize]) -> FleetSize:
     """The crossover: one server more costs more than it saves."""
-    return min(found, key=lambda size: size.total_usd)
+    return min(sizes, key=lambda size: size.total_usd)

@@ -22,19 +22,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gateway.core.errors import DeadlineExceeded
-from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
+from gateway.scheduling.calls import (
+    Action,
+    CloudPermission,
+    QueuedCall,
+    Release,
+    Scheduling,
+    SpillNow,
+)
 from gateway.scheduling.estimates.latency import CloudLatency
-from gateway.simulate.abroad import Abroad, Ending
+from gateway.simulate.modelled_cloud import Ending, ModelledCloud
 from gateway.simulate.workload import Floats, Workload
 
 WAITING, ONPREM, CLOUD, REFUSED, FAILED = range(5)
-_LOOK_EVERY_S = 0.05  # as the live queue: the cloud opens and closes without a call ending
+_REFRESH_S = 0.05  # as the live queue: the cloud opens and closes without a call ending
 
 _Event = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SimulatedWorld:
     """What the modelled servers and networks do that the scheduler is not told of."""
 
     network_s: float = 0.0  # one way from the owner to a server
@@ -60,7 +67,7 @@ class _ModelServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulatedOutcome:
     """How every call ended; `done_s` is inf for one that was not answered."""
 
     place: NDArray[np.int64]
@@ -77,19 +84,19 @@ class Simulation:
         scheduler: Scheduling,
         servers: Sequence[str],
         cloud: CloudLatency,
-        world: World | None = None,
-        abroad: Abroad | None = None,
+        world: SimulatedWorld | None = None,
+        modelled: ModelledCloud | None = None,
         clock: VirtualClock | None = None,
     ) -> None:
-        """Without `abroad` the cloud takes every call and answers it."""
+        """Without `modelled` the cloud takes every call and answers it."""
         self._workload = calls
         self._scheduler = scheduler
-        self._world = world = world or World()
+        self._world = world = world or SimulatedWorld()
         self._rng = np.random.default_rng(world.seed)
         self._servers = {name: _ModelServer() for name in servers}
         self._slots = calls.mode.max_batch if calls.mode.alone else 1
         self._cloud = cloud
-        self._abroad = abroad
+        self._modelled = modelled
         self._clock = clock or VirtualClock()
         self._looks = False
         self._tried = [0] * len(calls)  # attempts that went out and failed
@@ -106,25 +113,25 @@ class Simulation:
         self._place = [WAITING] * n
         self._done_s = [math.inf] * n
 
-    def run(self, tell: Callable[[float], None] | None = None) -> Outcome:
-        """`tell` hears the share of the calls that have arrived, now and then."""
+    def run(self, report: Callable[[float], None] | None = None) -> SimulatedOutcome:
+        """`report` hears the share of the calls that have arrived, now and then."""
         arrivals = sorted(self._calls(), key=lambda arrival: arrival[0])
         at, n, now_s = 0, len(arrivals), 0.0
         every = max(1, n // 20)
         while at < n or self._events:
             if at < n and (not self._events or arrivals[at][0] <= self._events[0][0]):
                 now_s, call = arrivals[at]
-                self._look(now_s)
+                self._refresh(now_s)
                 self._arrives(call, now_s)
                 at += 1
-                if tell is not None and at % every == 0:
-                    tell(at / n)
+                if report is not None and at % every == 0:
+                    report(at / n)
             else:
                 now_s, _, event = heapq.heappop(self._events)
-                self._look(now_s)
+                self._refresh(now_s)
                 event(now_s)
             self._set_timer(now_s)
-        return Outcome(
+        return SimulatedOutcome(
             place=np.array(self._place),
             done_s=np.array(self._done_s),
             batches=self._batches,
@@ -132,11 +139,11 @@ class Simulation:
             span_s=now_s,
         )
 
-    def _calls(self) -> list[tuple[float, Call]]:
+    def _calls(self) -> list[tuple[float, QueuedCall]]:
         """Each with the time at which the owner hears of it. Its answer needs the hop back."""
         w = self._workload
         columns = zip(
-            w.arrive_s.tolist(), w.budget_s.tolist(), w.penalty.tolist(), w.told_price.tolist(),
+            w.arrive_s.tolist(), w.budget_s.tolist(), w.penalty.tolist(), w.expected_price.tolist(),
             w.restricted.tolist(), self._work, self._hop_s,
             (~w.restricted & ~w.stays & w.leaves).tolist(),
             (w.priority * self._world.aging_s).tolist(), strict=True,
@@ -144,14 +151,14 @@ class Simulation:
         return [
             (
                 arrive_s + hop_s,
-                Call(
+                QueuedCall(
                     id=at,
                     arrived_s=arrive_s,
                     deadline_s=arrive_s + budget_s - hop_s,
                     penalty=penalty,
                     price=price,
                     work=work,
-                    leave=Leave.FREELY if leaves else Leave.NEVER,
+                    leave=CloudPermission.FREELY if leaves else CloudPermission.NEVER,
                     restricted=restricted,
                     cloud=self._cloud.tail(work) if leaves else None,
                     later_s=later_s,
@@ -165,24 +172,24 @@ class Simulation:
     def _at(self, when_s: float, event: _Event) -> None:
         heapq.heappush(self._events, (when_s, next(self._order), event))
 
-    def _look(self, now_s: float) -> None:
+    def _refresh(self, now_s: float) -> None:
         """What the live queue looks at before every decision."""
         self._clock.now_s = now_s
-        if self._abroad is not None:
-            self._scheduler.cloud_room = self._abroad.room()
+        if self._modelled is not None:
+            self._scheduler.cloud_room = self._modelled.room()
             if not self._looks and self._scheduler.waiting:
                 self._looks = True
-                self._at(now_s + _LOOK_EVERY_S, self._look_again)
+                self._at(now_s + _REFRESH_S, self._schedule_refresh)
 
-    def _look_again(self, now_s: float) -> None:
+    def _schedule_refresh(self, now_s: float) -> None:
         self._looks = False
         self._do(self._scheduler.tick(now_s), now_s)
-        self._look(now_s)
+        self._refresh(now_s)
 
-    def _arrives(self, call: Call, now_s: float) -> None:
-        if self._abroad is not None:
-            self._abroad.retries.calls += 1
-            if not self._abroad.open:
+    def _arrives(self, call: QueuedCall, now_s: float) -> None:
+        if self._modelled is not None:
+            self._modelled.retries.calls += 1
+            if not self._modelled.open:
                 call = _staying(call)
         self._do(self._scheduler.arrive(call, now_s), now_s)
 
@@ -204,13 +211,13 @@ class Simulation:
         for action in actions:
             if isinstance(action, Release):
                 self._release(action, now_s)
-            elif isinstance(action, Spill):
+            elif isinstance(action, SpillNow):
                 self._leave(action.call, now_s)
             else:
                 call_id = int(action.call.id)
                 self._end(call_id, REFUSED)
-                if self._abroad is not None and self._tried[call_id]:
-                    self._abroad.retries.give_back()
+                if self._modelled is not None and self._tried[call_id]:
+                    self._modelled.retries.give_back()
 
     def _release(self, action: Release, now_s: float) -> None:
         ids = tuple(int(call.id) for call in action.calls)
@@ -219,24 +226,24 @@ class Simulation:
         reached = partial(self._reach, action.server, ids, now_s)
         self._at(now_s + self._world.network_s, reached)
 
-    def _leave(self, call: Call, now_s: float) -> None:
+    def _leave(self, call: QueuedCall, now_s: float) -> None:
         call_id = int(call.id)
         self._end(call_id, CLOUD)
         takes_s = self._cloud_s[call_id]
-        if self._abroad is None:
+        if self._modelled is None:
             self._done_s[call_id] = now_s + takes_s + self._hop_s[call_id]
             self._at(now_s + takes_s, partial(self._cloud_answered, call_id))
             return
-        ending = self._abroad.send(takes_s, call.deadline_s - now_s)
+        ending = self._modelled.send(takes_s, call.deadline_s - now_s)
         if ending is None:
             self._at(now_s, partial(self._come_back, call))
         else:
             self._at(now_s + ending.after_s, partial(self._cloud_ended, call, ending))
 
-    def _cloud_ended(self, call: Call, ending: Ending, now_s: float) -> None:
-        assert self._abroad is not None
+    def _cloud_ended(self, call: QueuedCall, ending: Ending, now_s: float) -> None:
+        assert self._modelled is not None
         call_id = int(call.id)
-        self._abroad.ended(ending, ending.after_s)
+        self._modelled.ended(ending, ending.after_s)
         if ending.error is None:
             self._done_s[call_id] = now_s + self._hop_s[call_id]
             self._cloud.observe(call.work, ending.after_s)
@@ -244,16 +251,16 @@ class Simulation:
             self._tried[call_id] += 1
             self._come_back(call, now_s)
 
-    def _come_back(self, call: Call, now_s: float) -> None:
+    def _come_back(self, call: QueuedCall, now_s: float) -> None:
         """The cloud failed it, or was closed when it came to the door."""
-        assert self._abroad is not None
-        abroad, call_id = self._abroad, int(call.id)
+        assert self._modelled is not None
+        cloud, call_id = self._modelled, int(call.id)
         tried, left_s = self._tried[call_id], call.deadline_s - now_s
-        another = tried < abroad.tries
-        another &= any(abroad.worth_another(name, left_s) for name in self._servers)
-        if another and (not tried or abroad.retries.take()):
+        another = tried < cloud.tries
+        another &= any(cloud.worth_another(name, left_s) for name in self._servers)
+        if another and (not tried or cloud.retries.take()):
             self._place[call_id] = WAITING
-            abroad.counts.returned += 1
+            cloud.counts.returned += 1
             self._do(self._scheduler.arrive(_staying(call), now_s), now_s)
         else:
             self._place[call_id] = FAILED
@@ -293,8 +300,8 @@ class Simulation:
     def _answered(self, name: str, ids: tuple[int, ...], sent_s: float, now_s: float) -> None:
         for call_id in ids:
             self._done_s[call_id] = now_s + self._hop_s[call_id]
-            if self._abroad is not None:
-                self._abroad.served_here(name, now_s - sent_s)
+            if self._modelled is not None:
+                self._modelled.served_onprem(name, now_s - sent_s)
         for call_id in ids:
             self._do(self._scheduler.completed(call_id, now_s), now_s)
 
@@ -302,5 +309,5 @@ class Simulation:
         self._cloud.observe(self._work[call_id], self._cloud_s[call_id])
 
 
-def _staying(call: Call) -> Call:
-    return replace(call, leave=Leave.NEVER, cloud=None, price=0.0)
+def _staying(call: QueuedCall) -> QueuedCall:
+    return replace(call, leave=CloudPermission.NEVER, cloud=None, price=0.0)

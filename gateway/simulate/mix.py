@@ -17,12 +17,12 @@ _LEAST_CALLS: Final = 12  # of a step, on average: fewer are noise
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class RouteMix:
     until_s: Floats  # where each step ends
     shares: tuple[Floats, Floats, Floats]  # of ROUTES
 
 
-def route_mix(calls: Workload, outcome: loop.Outcome) -> Mix:
+def route_mix(calls: Workload, outcome: loop.SimulatedOutcome) -> RouteMix:
     steps = int(np.clip(len(calls) / _LEAST_CALLS, 1, _STEPS))
     span_s = float(calls.arrive_s[-1])
     step = np.minimum((calls.arrive_s / span_s * steps).astype(np.int64), steps - 1)
@@ -31,4 +31,4 @@ def route_mix(calls: Workload, outcome: loop.Outcome) -> Mix:
     arrived = np.maximum(np.bincount(step, minlength=steps), 1)
     shares = [np.bincount(step[w], minlength=steps) / arrived for w in (onprem, cloud, ~met)]
     until_s = np.arange(1, steps + 1) * (span_s / steps)
-    return Mix(until_s, (shares[0], shares[1], shares[2]))
+    return RouteMix(until_s, (shares[0], shares[1], shares[2]))

@@ -63,7 +63,7 @@ def as_recorded(replayed: Replayed, calls: Workload) -> RecordedFigures:
     )
 
 
-def moves(replayed: Replayed, calls: Workload, outcome: loop.Outcome) -> Moves:
+def moves(replayed: Replayed, calls: Workload, outcome: loop.SimulatedOutcome) -> Moves:
     """Nowhere: it was not answered in time."""
     before = np.where(replayed.recorded.met, replayed.recorded.place, NOWHERE)
     place = np.full(len(calls), NOWHERE, dtype=before.dtype)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.simulate.capacity import Size, cheapest
-from gateway.simulate.mix import ROUTES, Mix
-from gateway.simulate.report import RECORDED, Report, Table, tables, told_of_skipped
+from gateway.simulate.capacity import FleetSize, cheapest
+from gateway.simulate.mix import ROUTES, RouteMix
+from gateway.simulate.report import RECORDED, SimulationReport, Table, describe_skipped, tables
 from gateway.simulate.study import POLICY
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ _UNIT: Final = (
 )
 
 
-def write_png(path: Path, report: Report) -> None:
+def write_png(path: Path, report: SimulationReport) -> None:
     figure = _draw(report)
     figure.suptitle(report.title, fontsize=11)
     figure.savefig(path, dpi=120)
 
 
-def write_html(path: Path, report: Report) -> None:
+def write_html(path: Path, report: SimulationReport) -> None:
     """One file that needs nothing else."""
     drawn = io.StringIO()
     _draw(report).savefig(drawn, format="svg")
@@ -50,7 +50,7 @@ def write_html(path: Path, report: Report) -> None:
         f"<p>{_UNIT}</p>",
         *map(_html_table, tables(report)),
     ]
-    if report.compared is not None and (left_out := told_of_skipped(report.compared.skipped)):
+    if report.compared is not None and (left_out := describe_skipped(report.compared.skipped)):
         parts.append(f"<p>{html.escape(left_out)}</p>")
     parts.append(svg[svg.index("<svg") :])
     path.write_text("\n".join(parts) + "\n", encoding="utf-8")
@@ -66,18 +66,18 @@ def _html_table(table: Table) -> str:
     return "\n".join(lines) + f"</table>{below}"
 
 
-def _draw(report: Report) -> Figure:
+def _draw(report: SimulationReport) -> Figure:
     # A second to import, and only who wants a picture needs it.
     from matplotlib.figure import Figure
 
     above = ["costs", "budgets", *(["sizes"] if report.sizes else [])]
     mixes = list(report.mixes)
-    height = 1.1 + 0.36 * len(report.found) + 2.3 * len(mixes)
+    height = 1.1 + 0.36 * len(report.results) + 2.3 * len(mixes)
     rows: list[Any] = [above, *([name] * len(above) for name in mixes)]
     figure = Figure(figsize=(5.2 * len(above), max(4.4, height)), layout="constrained")
     axes = figure.subplot_mosaic(
         rows,
-        height_ratios=[1.1 + 0.36 * len(report.found), *[2.3] * len(mixes)],
+        height_ratios=[1.1 + 0.36 * len(report.results), *[2.3] * len(mixes)],
     )
     _draw_costs(axes["costs"], report)
     _draw_budgets(axes["budgets"], report)
@@ -94,10 +94,11 @@ def _below(ax: Axes, gap: float = 0.1) -> None:
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -gap), ncols=3, frameon=False, fontsize=9)
 
 
-def _draw_costs(ax: Axes, report: Report) -> None:
+def _draw_costs(ax: Axes, report: SimulationReport) -> None:
     """The dearest would squeeze the others: its bar is cut, its number is not."""
     costs = {
-        name: (f.cloud_cost / f.calls, f.missed_cost / f.calls) for name, f in report.found.items()
+        name: (f.cloud_cost / f.calls, f.missed_cost / f.calls)
+        for name, f in report.results.items()
     }
     if report.compared is not None:
         r = report.compared.recorded
@@ -125,8 +126,8 @@ def _draw_costs(ax: Axes, report: Report) -> None:
     _below(ax)
 
 
-def _draw_budgets(ax: Axes, report: Report) -> None:
-    met = {name: f.attainment for name, f in report.found.items()}
+def _draw_budgets(ax: Axes, report: SimulationReport) -> None:
+    met = {name: f.attainment for name, f in report.results.items()}
     if report.compared is not None:
         met = {RECORDED: report.compared.recorded.attainment, **met}
     names = list(met)[::-1]
@@ -143,7 +144,7 @@ def _draw_budgets(ax: Axes, report: Report) -> None:
     _below(ax)
 
 
-def _draw_sizes(ax: Axes, sizes: Sequence[Size]) -> None:
+def _draw_sizes(ax: Axes, sizes: Sequence[FleetSize]) -> None:
     """Too few servers can cost a thousand times what enough of them do: those bars are cut."""
     best = cheapest(sizes)
     edge = min(max(s.total_usd for s in sizes), _CUT * best.total_usd) or 1.0
@@ -170,7 +171,7 @@ def _draw_sizes(ax: Axes, sizes: Sequence[Size]) -> None:
     _below(ax)
 
 
-def _draw_mix(ax: Axes, name: str, mix: Mix, trouble: Sequence[tuple[float, float]]) -> None:
+def _draw_mix(ax: Axes, name: str, mix: RouteMix, trouble: Sequence[tuple[float, float]]) -> None:
     at = [0.0, *mix.until_s]
     shares = [[share[0], *share] for share in mix.shares]
     ax.stackplot(

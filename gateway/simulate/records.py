@@ -21,8 +21,8 @@ from gateway.simulate.workload import (
     RESTRICTED_PENALTY,
     Floats,
     Mode,
-    Trace,
     TraceError,
+    TrafficTrace,
     Workload,
     build,
     reckoned,
@@ -102,36 +102,36 @@ def read_records(
     """The recorded budgets and classes take the place of the drawn ones; what the records do not
     say (urgency, what the cloud would have taken) is drawn as for a trace. Without a load the calls
     come when they came."""
-    found, skipped = _read(path, model)
-    if len(found) < 2 or found[-1].arrived_s == found[0].arrived_s:
+    lines, skipped = _read(path, model)
+    if len(lines) < 2 or lines[-1].arrived_s == lines[0].arrived_s:
         first = f" ({skipped.first})" if skipped.first else ""
         raise TraceError(f"{path}: needs calls that arrived at two different times at least{first}")
-    arrived_s = np.array([r.arrived_s for r in found])
-    tokens = np.array([r.tokens for r in found])
-    trace = Trace(path.name, arrived_s, tokens * _PROMPT_SHARE, tokens * (1 - _PROMPT_SHARE))
-    calls = _sized(build(trace, mode, load or 1.0, seed, servers), found)
-    restricted = np.array([r.restricted for r in found])
+    arrived_s = np.array([r.arrived_s for r in lines])
+    tokens = np.array([r.tokens for r in lines])
+    trace = TrafficTrace(path.name, arrived_s, tokens * _PROMPT_SHARE, tokens * (1 - _PROMPT_SHARE))
+    calls = _sized(build(trace, mode, load or 1.0, seed, servers), lines)
+    restricted = np.array([r.restricted for r in lines])
     penalty = calls.penalty / np.where(calls.restricted, RESTRICTED_PENALTY, 1.0)
     calls = replace(
         calls,
         arrive_s=_compressed(calls, arrived_s, load),
         restricted=restricted,
-        stays=np.array([r.stays for r in found]),
-        priority=np.array([r.priority for r in found]),
-        budget_s=np.array([r.budget_s for r in found]),
+        stays=np.array([r.stays for r in lines]),
+        priority=np.array([r.priority for r in lines]),
+        budget_s=np.array([r.budget_s for r in lines]),
         penalty=penalty * np.where(restricted, RESTRICTED_PENALTY, 1.0),
     )
     recorded = Recorded(
-        place=np.array([r.place for r in found]),
-        met=np.array([r.met for r in found]),
-        cloud_usd=np.array([r.cloud_usd for r in found]),
+        place=np.array([r.place for r in lines]),
+        met=np.array([r.met for r in lines]),
+        cloud_usd=np.array([r.cloud_usd for r in lines]),
     )
     return Replayed(reckoned(_worth(calls, recorded)), recorded, skipped)
 
 
-def _sized(calls: Workload, found: list[_Line]) -> Workload:
+def _sized(calls: Workload, lines: list[_Line]) -> Workload:
     """Tensors are as much work as they have bytes."""
-    size = np.array([r.input_bytes for r in found])
+    size = np.array([r.input_bytes for r in lines])
     if (size == 0).any():
         return calls
     work = np.clip(size / size.mean(), *_WORK)
@@ -153,18 +153,18 @@ def _worth(calls: Workload, recorded: Recorded) -> Workload:
 
 
 def _read(path: Path, model: str | None) -> tuple[list[_Line], Skipped]:
-    found: dict[str, _Line] = {}
+    lines: dict[str, _Line] = {}
     skipped = Skipped()
     try:
         for number, line in enumerate(_lines(path), 1):
             try:
-                skipped = _take(line, number, found, skipped, model)
+                skipped = _take(line, number, lines, skipped, model)
             except _NoRecord as exc:
                 first = skipped.first or f"line {number}: {exc}"
                 skipped = replace(skipped, malformed=skipped.malformed + 1, first=first)
     except OSError as exc:
         raise TraceError(f"{path}: {exc.strerror}") from exc
-    return sorted(found.values(), key=lambda r: r.arrived_s), skipped
+    return sorted(lines.values(), key=lambda r: r.arrived_s), skipped
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -179,16 +179,16 @@ class _NoRecord(Exception):
 
 
 def _take(
-    line: str, number: int, found: dict[str, _Line], skipped: Skipped, model: str | None
+    line: str, number: int, lines: dict[str, _Line], skipped: Skipped, model: str | None
 ) -> Skipped:
     if not line.strip():
         return skipped
     record = _parsed(line)
     key = f"{record.get('id') or number} {record.get('number', '')}"  # ids may come twice
-    if record["kind"] == "end" and key in found:
-        found[key] = ended = _ended(found[key], record)
+    if record["kind"] == "end" and key in lines:
+        lines[key] = ended = _ended(lines[key], record)
         if ended.outcome == "rejected":
-            del found[key]
+            del lines[key]
             return replace(skipped, rejected=skipped.rejected + 1)
     if record["kind"] != "call":
         return skipped
@@ -197,7 +197,7 @@ def _take(
         return replace(skipped, rejected=skipped.rejected + 1)
     if model is not None and call.model != model:
         return replace(skipped, other_models=skipped.other_models + 1)
-    found[f"{key}, line {number}" if key in found else key] = call
+    lines[f"{key}, line {number}" if key in lines else key] = call
     return skipped
 
 
@@ -249,13 +249,13 @@ def _attempts(record: dict[str, Any]) -> tuple[tuple[str, str, float], ...]:
     attempts = record.get("attempts") or []
     if not isinstance(attempts, list) or not all(isinstance(a, dict) for a in attempts):
         raise _NoRecord("attempts are a list of objects")
-    found = []
+    tried = []
     for attempt in attempts:
         if attempt.get("zone") not in (ONPREM, CLOUD):
             raise _NoRecord("an attempt has a zone")
         usd = _number(attempt, "price_usd", 0.0)
-        found.append((str(attempt["zone"]), str(attempt.get("result")), usd))
-    return tuple(found)
+        tried.append((str(attempt["zone"]), str(attempt.get("result")), usd))
+    return tuple(tried)
 
 
 def _number(record: dict[str, Any], key: str, default: float | None = None) -> float:
@@ -266,9 +266,9 @@ def _number(record: dict[str, Any], key: str, default: float | None = None) -> f
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _NoRecord(f"{key} is not a number")
     try:
-        found = float(value)
+        number_value = float(value)
     except OverflowError:
-        found = math.inf
-    if not math.isfinite(found) or found < 0:
+        number_value = math.inf
+    if not math.isfinite(number_value) or number_value < 0:
         raise _NoRecord(f"{key} is not a finite number of 0 or more")
-    return found
+    return number_value

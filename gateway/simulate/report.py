@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from gateway.simulate.capacity import Size, cheapest
-from gateway.simulate.mix import Mix
+from gateway.simulate.capacity import FleetSize, cheapest
+from gateway.simulate.mix import RouteMix
 from gateway.simulate.moves import Matrix, Moves, RecordedFigures
 from gateway.simulate.records import PLACES, Skipped
-from gateway.simulate.study import Figures
+from gateway.simulate.study import StudyFigures
 
 _HEADING: Final = (
     "policy", "regret", "attained", "restricted", "clear", "cloud cost", "spilled", "missed",
@@ -34,32 +34,36 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SimulationReport:
     title: str
-    found: Mapping[str, Figures]
-    sizes: Sequence[Size] = ()
-    mixes: Mapping[str, Mix] = field(default_factory=dict)
+    results: Mapping[str, StudyFigures]
+    sizes: Sequence[FleetSize] = ()
+    mixes: Mapping[str, RouteMix] = field(default_factory=dict)
     trouble: Sequence[tuple[float, float]] = ()  # outages and slow spells, in seconds
     compared: Compared | None = None
 
 
-def as_json(report: Report) -> dict[str, object]:
-    told: dict[str, object] = {name: _figures(f) for name, f in report.found.items()}
+def as_json(report: SimulationReport) -> dict[str, object]:
+    document: dict[str, object] = {name: _figures(f) for name, f in report.results.items()}
     if report.compared is not None:
-        told[RECORDED] = asdict(report.compared.recorded)
-        told["moves"] = {name: asdict(moves) for name, moves in report.compared.moves.items()}
-        told["skipped"] = asdict(report.compared.skipped)
+        document[RECORDED] = asdict(report.compared.recorded)
+        document["moves"] = {name: asdict(moves) for name, moves in report.compared.moves.items()}
+        document["skipped"] = asdict(report.compared.skipped)
     if report.sizes:
-        told["servers"] = [
+        document["servers"] = [
             asdict(size) | {"figures": _figures(size.figures), "total_usd": size.total_usd}
             for size in report.sizes
         ]
-    return told
+    return document
 
 
-def _figures(figures: Figures) -> dict[str, object]:
-    told = asdict(figures)
-    return told if figures.cloud is not None else {k: v for k, v in told.items() if k != "cloud"}
+def _figures(figures: StudyFigures) -> dict[str, object]:
+    document = asdict(figures)
+    return (
+        document
+        if figures.cloud is not None
+        else {k: v for k, v in document.items() if k != "cloud"}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +77,24 @@ class Table:
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.heading))]
         lines = []
         for row in cells:
-            told = [row[0].ljust(widths[0])]
-            told += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            lines.append("  ".join(told).rstrip())
+            padded = [row[0].ljust(widths[0])]
+            padded += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            lines.append("  ".join(padded).rstrip())
         return "\n".join(lines) + (f"\n\n{self.below}" if self.below else "")
 
 
-def tables(report: Report) -> list[Table]:
-    found = [_policies(report)]
-    if any(f.cloud is not None for f in report.found.values()):
-        found.append(_clouds(report))
+def tables(report: SimulationReport) -> list[Table]:
+    tables = [_policies(report)]
+    if any(f.cloud is not None for f in report.results.values()):
+        tables.append(_clouds(report))
     if report.compared is not None:
-        found += [_moves(name, moves) for name, moves in report.compared.moves.items()]
+        tables += [_moves(name, moves) for name, moves in report.compared.moves.items()]
     if report.sizes:
-        found.append(_sizes(report.sizes))
-    return found
+        tables.append(_sizes(report.sizes))
+    return tables
 
 
-def _policies(report: Report) -> Table:
+def _policies(report: SimulationReport) -> Table:
     rows: list[Sequence[str]] = [
         (
             name,
@@ -104,7 +108,7 @@ def _policies(report: Report) -> Table:
             percent(f.utilisation),
             f"{f.mean_batch:.1f}",
         )
-        for name, f in report.found.items()
+        for name, f in report.results.items()
     ]
     if report.compared is not None:
         rows.insert(0, _recorded(report.compared.recorded))
@@ -119,9 +123,9 @@ def _recorded(f: RecordedFigures) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _clouds(report: Report) -> Table:
+def _clouds(report: SimulationReport) -> Table:
     rows = []
-    for name, figures in report.found.items():
+    for name, figures in report.results.items():
         if figures.cloud is not None:
             c, then = figures.cloud.attempts, figures.cloud.in_trouble
             rows.append((
@@ -144,7 +148,7 @@ def _counts(matrix: Matrix, before: str) -> list[str]:
     return [str(matrix[before][after]) for after in PLACES]
 
 
-def _sizes(sizes: Sequence[Size]) -> Table:
+def _sizes(sizes: Sequence[FleetSize]) -> Table:
     best = cheapest(sizes)
     rows = [
         (
@@ -156,16 +160,16 @@ def _sizes(sizes: Sequence[Size]) -> Table:
     return Table(_SIZES, rows, f"cheapest: {best.servers} servers, {best.total_usd:.2f} $/h")
 
 
-def told_of_skipped(skipped: Skipped) -> str:
+def describe_skipped(skipped: Skipped) -> str:
     """Empty when every line was simulated."""
-    told = []
+    parts = []
     if skipped.malformed:
-        told.append(f"{skipped.malformed} lines are no decision records ({skipped.first})")
+        parts.append(f"{skipped.malformed} lines are no decision records ({skipped.first})")
     if skipped.rejected:
-        told.append(f"{skipped.rejected} calls were rejected as their callers' fault")
+        parts.append(f"{skipped.rejected} calls were rejected as their callers' fault")
     if skipped.other_models:
-        told.append(f"{skipped.other_models} calls were to other models")
-    return f"left out: {'; '.join(told)}" if told else ""
+        parts.append(f"{skipped.other_models} calls were to other models")
+    return f"left out: {'; '.join(parts)}" if parts else ""
 
 
 def percent(value: float | None) -> str:

@@ -20,7 +20,7 @@ from gateway.core.deadline import Clock
 from gateway.core.types import ServedModel, Zone
 from gateway.endpoints.candidates import price_usd
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.queues import Execution, Weights
 from gateway.simulate.workload import Mode, TraceError, Workload, reckoned
@@ -30,7 +30,7 @@ _NOWHERE: Final = "http://127.0.0.1:9"  # nothing is ever sent
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SimulatedSite:
     """One model of a gateway, with the servers and the cloud endpoint that serve it."""
 
     settings: Settings
@@ -40,22 +40,22 @@ class Site:
     stated: bool = True  # by a settings file, not assumed
 
     @classmethod
-    def of(cls, settings: Settings, model: str | None) -> Site:
+    def from_settings(cls, settings: Settings, model: str | None) -> SimulatedSite:
         """Raises TraceError when there is no such model, or none or several to choose from."""
-        catalog = Catalog.of(settings)
-        here = {name: _of_zone(catalog, name, Zone.ONPREM) for name in settings.models}
-        away = {name: _of_zone(catalog, name, Zone.CLOUD) for name in settings.models}
-        name = model or _the_only([m for m in here if here[m] and away[m]] or list(here))
-        if name not in here:
-            raise TraceError(f"no model {name!r} in the settings; there are: {', '.join(here)}")
-        if not here[name]:
+        catalog = Catalog.from_settings(settings)
+        onprem = {name: _zone_endpoints(catalog, name, Zone.ONPREM) for name in settings.models}
+        away = {name: _zone_endpoints(catalog, name, Zone.CLOUD) for name in settings.models}
+        name = model or _the_only([m for m in onprem if onprem[m] and away[m]] or list(onprem))
+        if name not in onprem:
+            raise TraceError(f"no model {name!r} in the settings; there are: {', '.join(onprem)}")
+        if not onprem[name]:
             raise TraceError(f"model {name!r} has no on-prem endpoint, so no queue")
         clouds = sorted(away[name], key=lambda e: price_usd(_served(catalog, e, name), None))
         cloud = clouds[0] if clouds and not settings.routing.closes_cloud else None
-        return cls(settings, name, tuple(here[name]), cloud)
+        return cls(settings, name, tuple(onprem[name]), cloud)
 
     @classmethod
-    def assumed(cls, mode: Mode, servers: int) -> Site:
+    def assumed(cls, mode: Mode, servers: int) -> SimulatedSite:
         """A gateway with default settings in front of the mode's servers."""
         names = tuple(f"server-{i + 1}" for i in range(servers))
         expected_ms = 1000 * (mode.rtt_s + mode.cloud_s)
@@ -70,7 +70,7 @@ class Site:
         )
         return cls(settings, "model", names, CLOUD, stated=False)
 
-    def sized(self, servers: int) -> Site:
+    def sized(self, servers: int) -> SimulatedSite:
         """The same with another number of servers, the new ones like the first."""
         if servers == len(self.servers):
             return self
@@ -90,7 +90,7 @@ class Site:
         )
         return replace(self, settings=settings, servers=names)
 
-    def following(self, policy: str) -> Site:
+    def following(self, policy: str) -> SimulatedSite:
         """The same with one of the rules in the place of its policy."""
         routing = self.settings.routing.model_copy(update={"policy": policy})
         cloud = None if routing.closes_cloud else self.cloud
@@ -102,7 +102,7 @@ class Site:
         told it how large their batches are."""
         settings = self.settings
         fleet = Fleet(
-            Catalog.of(settings),
+            Catalog.from_settings(settings),
             {name: _place(its) for name, its in settings.places().items()},
             Metrics(),
             clock,
@@ -126,13 +126,15 @@ class Site:
         mode = replace(base, servers=len(self.servers))
         model = self.settings.models[self.model]
         fleet = self.fleet(lambda: 0.0, replace(mode, max_batch=1))
-        told = [fleet.groups.execution(self.model, name) for name in self.servers]
-        alone = any(execution.one_by_one for execution in told)
+        executions = [fleet.groups.execution(self.model, name) for name in self.servers]
+        alone = any(execution.one_by_one for execution in executions)
         if alone or "max_batch" in model.model_fields_set:
-            mode = replace(mode, max_batch=max(e.rows for e in told), alone=alone)
+            mode = replace(mode, max_batch=max(e.rows for e in executions), alone=alone)
         onprem = self.settings.places()[self.servers[0]]
         if "expected_ms" in onprem.model_fields_set:
-            believed = fleet.groups.of(self.model, self.servers).scheduling.model(self.servers[0])
+            believed = fleet.groups.queue(self.model, self.servers).scheduling.model(
+                self.servers[0]
+            )
             fixed = believed.fixed_s / believed.predict_s(1.0)
             alone_s = onprem.expected_ms / 1000
             mode = replace(mode, fixed_s=fixed * alone_s, per_work_s=(1 - fixed) * alone_s)
@@ -151,14 +153,14 @@ class Site:
     def weighed(self, calls: Workload) -> Workload:
         """The calls with the settings' prices and penalties. The unit stays the mean cloud call,
         which keeps its worth where the settings state no price."""
-        price, told, unit_usd = calls.price, calls.price, calls.unit_usd
+        price, expected, unit_usd = calls.price, calls.price, calls.unit_usd
         served = self._priced()
         if served is not None:
             per_token = served.price_usd_per_1k_tokens / 1000
             usd = served.price_usd + per_token * calls.tokens
             unit_usd = float(usd.mean())
             price = usd / unit_usd
-            told = np.full(len(calls), price_usd(served, None) / unit_usd)
+            expected = np.full(len(calls), price_usd(served, None) / unit_usd)
         weigh = self.weights
         factor = np.where(calls.restricted, weigh.restricted_factor, 1.0)
         factor = factor * weigh.priority_share**calls.priority
@@ -166,7 +168,7 @@ class Site:
             replace(
                 calls,
                 price=price,
-                told_price=told,
+                expected_price=expected,
                 penalty=weigh.miss_penalty_usd / unit_usd * factor,
                 unit_usd=unit_usd,
                 leaves=self.cloud is not None,
@@ -176,11 +178,11 @@ class Site:
     def _priced(self) -> ServedModel | None:
         if self.cloud is None:
             return None
-        served = _served(Catalog.of(self.settings), self.cloud, self.model)
+        served = _served(Catalog.from_settings(self.settings), self.cloud, self.model)
         return served if price_usd(served, None) > 0 else None
 
 
-def _of_zone(catalog: Catalog, model: str, zone: Zone) -> list[str]:
+def _zone_endpoints(catalog: Catalog, model: str, zone: Zone) -> list[str]:
     return [e for e in catalog.find(model).endpoints if catalog.endpoints[e].zone is zone]
 
 
@@ -203,7 +205,7 @@ class _Unreachable:
     async def aclose(self) -> None: ...
 
 
-def _place(settings: EndpointSettings) -> Place:
-    return Place(
+def _place(settings: EndpointSettings) -> EndpointState:
+    return EndpointState(
         settings=settings, connector=_Unreachable(), onprem=None, cloud=None, inspector=None
     )

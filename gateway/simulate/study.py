@@ -17,18 +17,18 @@ from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import DEFAULT, Tuning
-from gateway.simulate.abroad import Abroad, Counts
 from gateway.simulate.loop import (
     CLOUD,
     FAILED,
     ONPREM,
     REFUSED,
-    Outcome,
+    SimulatedOutcome,
+    SimulatedWorld,
     Simulation,
     VirtualClock,
-    World,
 )
-from gateway.simulate.site import Site
+from gateway.simulate.modelled_cloud import Counts, ModelledCloud
+from gateway.simulate.site import SimulatedSite
 from gateway.simulate.weather import Weather
 from gateway.simulate.workload import Workload
 
@@ -58,7 +58,7 @@ class CloudFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class StudyFigures:
     """Costs are in mean cloud calls."""
 
     calls: int
@@ -76,52 +76,52 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StudyRun:
     """What is simulated beside the workload."""
 
     tuning: Tuning = DEFAULT
-    world: World = field(default_factory=World)
+    world: SimulatedWorld = field(default_factory=SimulatedWorld)
     lead_s: float | None = 0.0
     weather: Weather = field(default_factory=Weather)
-    site: Site | None = None  # of a settings file; its scheduler decides, not `tuning`
+    site: SimulatedSite | None = None  # of a settings file; its scheduler decides, not `tuning`
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    figures: Figures
-    outcome: Outcome
+class StudyResult:
+    figures: StudyFigures
+    outcome: SimulatedOutcome
 
 
 def simulate(
     calls: Workload,
     name: str,
     least_cost: float | None = None,
-    run: Run | None = None,
-    tell: Callable[[float], None] | None = None,
-) -> Figures:
-    return replay(calls, name, least_cost, run, tell).figures
+    run: StudyRun | None = None,
+    report: Callable[[float], None] | None = None,
+) -> StudyFigures:
+    return replay(calls, name, least_cost, run, report).figures
 
 
 def replay(
     calls: Workload,
     name: str,
     least_cost: float | None = None,
-    run: Run | None = None,
-    tell: Callable[[float], None] | None = None,
-) -> Result:
-    run = run or Run()
+    run: StudyRun | None = None,
+    report: Callable[[float], None] | None = None,
+) -> StudyResult:
+    run = run or StudyRun()
     clock = VirtualClock()
     made = (_assumed if run.site is None else _stated)(calls, name, run, clock)
     began_s = ambient.monotonic_s()
     outcome = Simulation(
-        calls, made.scheduler, made.servers, made.cloud, made.world, made.abroad, clock
-    ).run(tell)
+        calls, made.scheduler, made.servers, made.cloud, made.world, made.modelled, clock
+    ).run(report)
     took_s = ambient.monotonic_s() - began_s
     figures = _figures(calls, outcome, least_cost, took_s)
-    if made.abroad is not None:
-        cloud = _cloud_figures(calls, outcome, made.abroad.counts, run.weather)
+    if made.modelled is not None:
+        cloud = _cloud_figures(calls, outcome, made.modelled.counts, run.weather)
         figures = replace(figures, cloud=cloud)
-    return Result(figures, outcome)
+    return StudyResult(figures, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,28 +129,30 @@ class _Made:
     scheduler: Scheduling
     servers: tuple[str, ...]
     cloud: CloudLatency
-    abroad: Abroad | None
-    world: World
+    modelled: ModelledCloud | None
+    world: SimulatedWorld
 
 
-def _assumed(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made:
+def _assumed(calls: Workload, name: str, run: StudyRun, clock: VirtualClock) -> _Made:
     """Without settings: the batch model knows its servers, and the cloud takes every call unless
     the weather says otherwise."""
     mode = calls.mode
-    site = Site.assumed(mode, calls.servers)
+    site = SimulatedSite.assumed(mode, calls.servers)
     models = {s: BatchModel(mode.fixed_s, mode.per_work_s) for s in site.servers}
-    abroad = None
+    modelled = None
     if not run.weather.fair:
-        abroad = Abroad(site, site.fleet(clock, mode), run.weather, clock)
+        modelled = ModelledCloud(site, site.fleet(clock, mode), run.weather, clock)
     cloud = CloudLatency(
         mode.rtt_s + (0.0 if mode.cloud_by_work else mode.cloud_s),
         mode.cloud_s if mode.cloud_by_work else 0.0,
     )
     scheduler = _scheduler(name, models, mode.max_batch, run)
-    return _Made(scheduler, site.servers, cloud, abroad, run.world)
+    return _Made(scheduler, site.servers, cloud, modelled, run.world)
 
 
-def _scheduler(name: str, models: Mapping[str, BatchModel], max_batch: int, run: Run) -> Scheduling:
+def _scheduler(
+    name: str, models: Mapping[str, BatchModel], max_batch: int, run: StudyRun
+) -> Scheduling:
     if name == POLICY:
         return Scheduler(
             models, max_batch, run.tuning, run.lead_s, round_trip_s=2 * run.world.network_s
@@ -160,31 +162,35 @@ def _scheduler(name: str, models: Mapping[str, BatchModel], max_batch: int, run:
     return OnArrival(models, max_batch, RULES[name])
 
 
-def _stated(calls: Workload, name: str, run: Run, clock: VirtualClock) -> _Made:
+def _stated(calls: Workload, name: str, run: StudyRun, clock: VirtualClock) -> _Made:
     """What the gateway makes of the settings."""
     assert run.site is not None
     site = run.site.sized(calls.servers)
     if name != POLICY:
         site = site.following(name)
     fleet = site.fleet(clock, calls.mode)
-    scheduler = fleet.groups.of(site.model, site.servers).scheduling
+    scheduler = fleet.groups.queue(site.model, site.servers).scheduling
     for server in fleet.around(site.model, site.servers).servers:
         scheduler.limit(server.name, server.most, 0.0)
     world = replace(run.world, aging_s=site.weights.aging_s)
     if site.cloud is None:
         return _Made(scheduler, site.servers, CloudLatency(1.0), None, world)
     cloud = CloudLatency(site.settings.places()[site.cloud].expected_ms / 1000)
-    return _Made(scheduler, site.servers, cloud, Abroad(site, fleet, run.weather, clock), world)
+    return _Made(
+        scheduler, site.servers, cloud, ModelledCloud(site, fleet, run.weather, clock), world
+    )
 
 
-def _figures(calls: Workload, outcome: Outcome, least_cost: float | None, took_s: float) -> Figures:
+def _figures(
+    calls: Workload, outcome: SimulatedOutcome, least_cost: float | None, took_s: float
+) -> StudyFigures:
     met = in_time(calls, outcome)
     in_cloud = outcome.place == CLOUD
     cloud_cost = float(calls.price[in_cloud].sum())
     missed_cost = float(calls.penalty[~met].sum())
     onprem = int((outcome.place == ONPREM).sum())
     regret = None if least_cost is None else (cloud_cost + missed_cost - least_cost) / len(calls)
-    return Figures(
+    return StudyFigures(
         calls=len(calls),
         regret=regret,
         attainment=attainment(met, calls.restricted),
@@ -200,7 +206,7 @@ def _figures(calls: Workload, outcome: Outcome, least_cost: float | None, took_s
 
 
 def _cloud_figures(
-    calls: Workload, outcome: Outcome, counts: Counts, weather: Weather
+    calls: Workload, outcome: SimulatedOutcome, counts: Counts, weather: Weather
 ) -> CloudFigures:
     failed = int((outcome.place == FAILED).sum())
     then = np.zeros(len(calls), dtype=np.bool_)
@@ -210,11 +216,11 @@ def _cloud_figures(
         return CloudFigures(counts, failed, None, None)
     met = in_time(calls, outcome)
     cost = calls.price * (outcome.place == CLOUD) + calls.penalty * ~met
-    found = attainment(met[then], calls.restricted[then])
-    return CloudFigures(counts, failed, found, float(cost[then].mean()))
+    met_share = attainment(met[then], calls.restricted[then])
+    return CloudFigures(counts, failed, met_share, float(cost[then].mean()))
 
 
-def in_time(calls: Workload, outcome: Outcome) -> Bools:
+def in_time(calls: Workload, outcome: SimulatedOutcome) -> Bools:
     return np.asarray(outcome.done_s <= calls.arrive_s + calls.budget_s + 1e-9)
 
 

@@ -14,7 +14,7 @@ from gateway.simulate.workload import Workload, alternatives
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class OutagePeriod:
     """Every inference fails, or hangs. The health probe goes on passing: the harder case, which the
     calls alone can tell."""
 
@@ -42,7 +42,7 @@ class SlowSpell:
 class Weather:
     limit: int | None = None  # calls at once; one more gets 429
     retry_after_s: float = 1.0  # what the 429 says
-    outages: tuple[Outage, ...] = ()
+    outages: tuple[OutagePeriod, ...] = ()
     slow: tuple[SlowSpell, ...] = ()
 
     @property
@@ -55,7 +55,7 @@ class Weather:
         outages = [(outage.from_s, outage.to_s) for outage in self.outages]
         return outages + [(spell.from_s, spell.to_s) for spell in self.slow]
 
-    def outage(self, now_s: float) -> Outage | None:
+    def outage(self, now_s: float) -> OutagePeriod | None:
         return next((outage for outage in self.outages if outage.holds(now_s)), None)
 
     def factor(self, now_s: float) -> float:
@@ -78,9 +78,9 @@ def known_ahead(calls: Workload, weather: Weather) -> Workload:
 def _within(
     from_s: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
     to_s: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    spells: Iterable[Outage | SlowSpell],
+    spells: Iterable[OutagePeriod | SlowSpell],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    found = np.zeros(len(from_s), dtype=np.bool_)
+    mask = np.zeros(len(from_s), dtype=np.bool_)
     for spell in spells:
-        found |= (from_s >= spell.from_s) & (to_s <= spell.to_s)
-    return found
+        mask |= (from_s >= spell.from_s) & (to_s <= spell.to_s)
+    return mask

@@ -53,22 +53,22 @@ MODES: Final[Mapping[str, Mode]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class CallMix:
     restricted: float = 0.3
     tiers: tuple[float, float, float] = (0.2, 0.4, 0.4)
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TrafficTrace:
     name: str  # its file's name, part of the seed
     seconds: Floats
     tokens_in: Floats
     tokens_out: Floats
 
-    def part(self, start: float, end: float) -> Trace:
+    def part(self, start: float, end: float) -> TrafficTrace:
         n = len(self.seconds)
         cut = slice(int(start * n), int(end * n))
-        return Trace(self.name, self.seconds[cut], self.tokens_in[cut], self.tokens_out[cut])
+        return TrafficTrace(self.name, self.seconds[cut], self.tokens_in[cut], self.tokens_out[cut])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Workload:
     gpu_s: Floats  # the least GPU time of a call: its share of a full batch
     tokens: Floats
     price: Floats  # in mean cloud calls, as every cost here
-    told_price: Floats  # what the decision takes it for, before the answer is there
+    expected_price: Floats  # what the decision takes it for, before the answer is there
     budget_s: Floats
     tier: NDArray[np.int64]
     restricted: NDArray[np.bool_]
@@ -98,7 +98,7 @@ class Workload:
         return len(self.arrive_s)
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path) -> TrafficTrace:
     """CSV with a heading: seconds, input tokens, output tokens."""
     rows: list[tuple[float, float, float]] = []
     try:
@@ -119,7 +119,7 @@ def read_trace(path: Path) -> Trace:
         raise TraceError(f"{path}: arrival {back[0] + 2} is earlier than the one before it")
     if columns[-1, 0] == columns[0, 0]:
         raise TraceError(f"{path}: all calls arrive at the same instant")
-    return Trace(path.name, columns[:, 0], columns[:, 1], columns[:, 2])
+    return TrafficTrace(path.name, columns[:, 0], columns[:, 1], columns[:, 2])
 
 
 def _row(line: str, path: Path, number: int) -> tuple[float, float, float]:
@@ -136,11 +136,16 @@ def _row(line: str, path: Path, number: int) -> tuple[float, float, float]:
 
 
 def build(
-    trace: Trace, mode: Mode, load: float, seed: int, servers: int = 0, mix: Mix | None = None
+    trace: TrafficTrace,
+    mode: Mode,
+    load: float,
+    seed: int,
+    servers: int = 0,
+    mix: CallMix | None = None,
 ) -> Workload:
     """Time is compressed until the calls' least GPU time is `load` times the capacity of the mode's
     servers; `servers` then takes another number of them for the same arrivals."""
-    mix = mix or Mix()
+    mix = mix or CallMix()
     rng = np.random.default_rng(zlib.crc32(f"{trace.name}/{seed}".encode()))
     n = len(trace.seconds)
     work, price = _work(trace, mode), _price(trace)
@@ -156,7 +161,7 @@ def build(
     cloud_s = rtt_s + serve_s * (work if mode.cloud_by_work else 1.0)
     return reckoned(Workload(
         mode=mode, servers=servers or mode.servers, arrive_s=arrive_s, work=work, gpu_s=gpu_s,
-        tokens=trace.tokens_in + trace.tokens_out, price=price, told_price=price,
+        tokens=trace.tokens_in + trace.tokens_out, price=price, expected_price=price,
         budget_s=budget_s, tier=tier, restricted=restricted, penalty=penalty, cloud_s=cloud_s,
         alternative=penalty, priority=np.zeros(n, dtype=np.int64),
         stays=np.zeros(n, dtype=np.bool_),
@@ -176,7 +181,7 @@ def alternatives(calls: Workload) -> Floats:
     return np.where(stays, calls.penalty, away)
 
 
-def _work(trace: Trace, mode: Mode) -> Floats:
+def _work(trace: TrafficTrace, mode: Mode) -> Floats:
     if mode.cloud_by_work:
         tokens = trace.tokens_in * 0.1 + trace.tokens_out
         work = np.clip(0.3 + 0.7 * tokens / _mean(tokens), 0.2, 4)
@@ -185,7 +190,7 @@ def _work(trace: Trace, mode: Mode) -> Floats:
     return np.asarray(work / work.mean())
 
 
-def _price(trace: Trace) -> Floats:
+def _price(trace: TrafficTrace) -> Floats:
     tokens = trace.tokens_in + 3 * trace.tokens_out
     price = 0.5 + 0.5 * np.clip(tokens / _mean(tokens), 0, 5)
     return np.asarray(price / price.mean())

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import uvloop
 
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from tests.unit.harness import Plan, Rig, cloud, request
@@ -37,7 +37,7 @@ class Run:
 
 
 async def _run(directory: Path, callers: int, seconds: float, before_dispatch: bool) -> Run:
-    writer = AuditWriter(Journal(Keeping(directory, "cost")), Metrics(), checkpoint_s=60.0)
+    writer = AuditWriter(Journal(JournalOptions(directory, "cost")), Metrics(), checkpoint_s=60.0)
     writer.start(dict)
     rig = Rig(cloud(Plan(open_s=_ANSWER_S)))
     rig.accounts.log, rig.accounts.before_dispatch = writer, before_dispatch

@@ -24,7 +24,7 @@ from pathlib import Path
 import uvloop
 
 from gateway.accounting.audit.disk import DurableFile
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from tests.unit.audit.rig import call
@@ -74,7 +74,7 @@ async def _run(writer: AuditWriter | None, callers: int, seconds: float) -> Run:
 
 
 async def _with(directory: Path, callers: int, seconds: float) -> Run:
-    writer = AuditWriter(Journal(Keeping(directory, "commit")), Metrics(), checkpoint_s=60.0)
+    writer = AuditWriter(Journal(JournalOptions(directory, "commit")), Metrics(), checkpoint_s=60.0)
     writer.start(dict)
     try:
         return await _run(writer, callers, seconds)

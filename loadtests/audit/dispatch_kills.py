@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 
 from gateway.accounting.audit.calls import calls
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.verify import public_key, records, verify
 from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
@@ -59,7 +59,7 @@ class ToldCloud(ScriptedConnector):
 
 async def _serve(directory: Path, number: int, before_dispatch: bool, told: int) -> None:
     """Until it is killed."""
-    keeping = Keeping(directory, "kills", segment_max_bytes=_SEGMENT_BYTES)
+    keeping = JournalOptions(directory, "kills", segment_max_bytes=_SEGMENT_BYTES)
     writer = AuditWriter(Journal(keeping), Metrics(), checkpoint_s=0.05)
     writer.start(dict)
     rig = Rig(Site("cloud", Zone.CLOUD, ToldCloud(told, Random(number)), price_usd=0.001))
@@ -78,7 +78,7 @@ def kills(directory: Path, rounds: int, seed: int, before_dispatch: bool = True)
         work = partial(_serve, directory, number, before_dispatch)
         told = killed(work, rng.random() * _LONGEST_S, once_it_told=True)
         outcome.seen.update(told.decode().splitlines())
-    last = Journal(Keeping(directory, "kills"))
+    last = Journal(JournalOptions(directory, "kills"))
     last.open()  # as the next start would: what was torn is put aside
     last.started({})
     last.close()

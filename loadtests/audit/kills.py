@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.verify import public_key, records, verify
 from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
@@ -44,7 +44,7 @@ class Outcome:
 
 async def _record(directory: Path, round_number: int, told: int) -> None:
     """Until it is killed."""
-    keeping = Keeping(directory, "kills", segment_max_bytes=_SEGMENT_BYTES)
+    keeping = JournalOptions(directory, "kills", segment_max_bytes=_SEGMENT_BYTES)
     writer = AuditWriter(Journal(keeping), Metrics(), checkpoint_s=0.01)
     writer.start(dict)
     size = _WIDE if round_number % 10 == 0 else _NARROW
@@ -68,7 +68,7 @@ def kills(directory: Path, rounds: int, seed: int) -> Outcome:
         told = killed(work, rng.random() * _LONGEST_S).decode()
         outcome.acknowledged.update(told.splitlines())
         outcome.rounds += 1
-    last = Journal(Keeping(directory, "kills"))
+    last = Journal(JournalOptions(directory, "kills"))
     last.open()  # as the next start would: what was torn is put aside
     last.started({})
     last.close()

@@ -23,8 +23,8 @@ from random import Random
 import orjson
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.chain import Head
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.chain import ChainHead
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.segments import Header, segments
 from gateway.accounting.audit.verify import public_key, verify
 
@@ -34,7 +34,7 @@ _SEGMENT_BYTES = 8192
 
 def build(directory: Path, calls: int) -> str:
     """An audit; gives the checkpoint of all of it."""
-    journal = Journal(Keeping(directory, "tampering", segment_max_bytes=_SEGMENT_BYTES))
+    journal = Journal(JournalOptions(directory, "tampering", segment_max_bytes=_SEGMENT_BYTES))
     journal.open()
     journal.started({})
     for number in range(calls):
@@ -107,14 +107,14 @@ def hash_anew(directory: Path, rng: Random) -> None:
     """One record is another, and every hash after it, headers included, is right again."""
     found = segments(directory)
     victim = rng.randrange(1, sum(s.path.read_bytes().count(b"\n") for s in found))
-    head = Head.empty()
+    head = ChainHead.empty()
     for segment in found:
         written = []
         for line in segment.path.read_bytes().splitlines():
             record = json.loads(line)
             del record["hash"], record["seq"]
             if record["kind"] == "segment":
-                before = Header.of(line)
+                before = Header.parse(line)
                 header = Header(before.chain, before.origin, before.time_s, head.copy())
                 record = header.record(record["key"])
             if head.size == victim:

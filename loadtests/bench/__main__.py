@@ -31,7 +31,7 @@ from gateway.core.types import (
     Classification,
     DocumentCall,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Operation,
     Sensitivity,
@@ -71,7 +71,7 @@ def main() -> None:
 async def _figures(only: Sequence[str] | None) -> dict[str, float]:
     settings = ClassifySettings(profile="patterns")
     gate = ArmedGate()
-    scanner = FirstVerdict(settings, Profile.of(settings).types)
+    scanner = FirstVerdict(settings, Profile.from_settings(settings).types)
     # A memory without room for verdicts: the rounds read the same texts again.
     forgetful = settings.model_copy(
         update={"memory": settings.memory.model_copy(update={"verdicts": 0})}
@@ -171,16 +171,16 @@ def _request(document: dict[str, object]) -> InferenceRequest:
     return InferenceRequest("r", WireProtocol.OPENAI, "t", "echo", call, Deadline.after(3600.0))
 
 
-def _states() -> tuple[EndpointState, ...]:
+def _states() -> tuple[EndpointSnapshot, ...]:
     return (
-        EndpointState(
+        EndpointSnapshot(
             Endpoint("gpu", Zone.ONPREM, "triton"),
             ServedModel("echo"),
             True,
             predicted_s=0.1,
             p50_s=0.05,
         ),
-        EndpointState(
+        EndpointSnapshot(
             Endpoint("cloud", Zone.CLOUD, "openai"),
             ServedModel("echo"),
             True,

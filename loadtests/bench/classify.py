@@ -25,7 +25,7 @@ from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import FirstVerdict
-from gateway.classify.text.extract import texts_of
+from gateway.classify.text.extract import extract_texts
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
@@ -88,7 +88,7 @@ class Scans:
     """Says what it looks for; nothing here may reach it."""
 
     def __init__(self, settings: ClassifySettings) -> None:
-        self.needs = FirstVerdict(settings, Profile.of(settings).types).needs().packed()
+        self.needs = FirstVerdict(settings, Profile.from_settings(settings).types).needs().packed()
 
     async def start(self) -> None: ...
     async def aclose(self) -> None: ...
@@ -196,8 +196,8 @@ def _parts(
             lambda d: openai_documents.read(Operation.CHAT, d, among),
             documents,
         ),
-        "2 KB: extraction": (lambda call: texts_of(call, model, _MOST), calls),
-        "2 KB: taint": (made.taint.of, requests),
+        "2 KB: extraction": (lambda call: extract_texts(call, model, _MOST), calls),
+        "2 KB: taint": (made.taint.source, requests),
         "2 KB: gate": (gate.clear, said),
         "2 KB: the verdict (classify_now)": (made.classify_now, requests),
         "2 KB: body to verdict": (whole, bodies),
@@ -232,7 +232,7 @@ def _shapes(texts: Texts, among: Catalog) -> Iterator[tuple[str, Step]]:
             call = DocumentCall(Operation.CHAT, {"model": "m", **shape})
             yield (
                 f"{size:,} B in {name}: extraction",
-                functools.partial(texts_of, call, model, _MOST),
+                functools.partial(extract_texts, call, model, _MOST),
             )
 
 

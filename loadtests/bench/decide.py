@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 import uvloop
 
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import EndpointSettings, ModelSettings, ServedBySettings, Settings
@@ -41,7 +41,7 @@ from gateway.core.types import (
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.queue import Grant
 from gateway.scheduling.routing.policy import Policy
@@ -103,10 +103,10 @@ class Stage:
         self._at_once = 1 if row.kind == "triton" else _AT_ONCE
         settings = _settings(row)
         clock = ambient.monotonic_s
-        tenants = {f"t{n}": Limits(day=10**6 * _NANO_USD) for n in range(row.tenants)}
-        budgets = SpillBudgets(Limits(day=10**9 * _NANO_USD), tenants, clock)
+        tenants = {f"t{n}": BudgetLimits(day=10**6 * _NANO_USD) for n in range(row.tenants)}
+        budgets = SpillBudgets(BudgetLimits(day=10**9 * _NANO_USD), tenants, clock)
         self.fleet = Fleet(
-            Catalog.of(settings),
+            Catalog.from_settings(settings),
             {name: _place(e) for name, e in settings.endpoints.items()},
             Metrics(),
             clock,
@@ -146,7 +146,7 @@ class Stage:
     async def _enter(self, request: InferenceRequest) -> Grant:
         """A decision, and a turn at a server."""
         fleet, decision = self.fleet, self._decide(request)
-        group = fleet.group_of(request)
+        group = fleet.server_group(request)
         for name in group:
             if fleet.refuses(fleet.endpoint(name), request.model):
                 raise AssertionError("the server is out")
@@ -215,9 +215,9 @@ def _settings(row: Row) -> Settings:
     return Settings(endpoints=endpoints, models=models)
 
 
-def _place(settings: EndpointSettings) -> Place:
+def _place(settings: EndpointSettings) -> EndpointState:
     connector, away = ScriptedConnector(), settings.zone is Zone.CLOUD
-    return Place(
+    return EndpointState(
         settings=settings,
         connector=connector,
         onprem=None if away else OnPremDoor(connector),

@@ -35,8 +35,8 @@ from gateway.core.types import (
 from gateway.protocols import strictjson
 from gateway.protocols.http.connection import App as ServedBy
 from gateway.protocols.http.connection import HttpConnection
-from gateway.protocols.http.exchange import Exchange
-from gateway.protocols.http.head import Head, check
+from gateway.protocols.http.exchange import HttpExchange
+from gateway.protocols.http.head import HttpHead, check
 from gateway.server import Services, intake
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve
@@ -135,9 +135,9 @@ async def measured() -> dict[str, float]:
         while transport.written == before:  # noqa: ASYNC110 - what is measured
             await asyncio.sleep(0)
 
-    seen: list[Exchange] = []
+    seen: list[HttpExchange] = []
 
-    async def keep(exchange: Exchange) -> None:
+    async def keep(exchange: HttpExchange) -> None:
         seen.append(exchange)
         exchange.reply(200, "content-length: 0\r\n", b"")
 
@@ -170,7 +170,7 @@ async def measured() -> dict[str, float]:
         "the whole front": await _least(whole),
         "a task": await _least(lambda: loop.create_task(nothing())),
         "head": await _least(
-            plain(lambda: Head("POST", b"/v1/chat/completions", "1.1", head.fields))
+            plain(lambda: HttpHead("POST", b"/v1/chat/completions", "1.1", head.fields))
         ),
         "check": await _least(plain(lambda: check(head))),
         "ids": await _least(plain(lambda: intake.arrive(head.headers, given))),

@@ -27,13 +27,13 @@ from typing import Any
 
 import uvloop
 
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.writer import AuditWriter
-from gateway.accounting.ledger.ledger import Ledger, Thread
+from gateway.accounting.ledger.ledger import Ledger, LedgerThread
 from gateway.accounting.ledger.opening import opened
 from gateway.accounting.live.decisions import Decisions, WatchedLog
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import kept
+from gateway.accounting.records import is_durable
 from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.core import ambient
@@ -57,7 +57,7 @@ from gateway.core.types import (
 )
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.call_account import Accounts
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.rate_limits import RateLimits
 
 _CALLERS = 64
 _BUDGET_S = 36_000.0
@@ -116,7 +116,7 @@ class Desk:
         keys = {n: KeySettings.model_validate({"key": f"sk-{n}", "tenant": n}) for n in names}
         keys["test"] = KeySettings.model_validate({"key": _SECRET, "tenant": "t0"})
         self.callers = Callers(keys)
-        self.admission, self.limits = Admission(LimitSettings()), Limits(ambient.monotonic_s)
+        self.admission, self.limits = Admission(LimitSettings()), RateLimits(ambient.monotonic_s)
         policy = "0123456789ab"
         self.accounts = Accounts(
             self.log, self.metrics, ambient.monotonic_s, lambda: policy, self.ledger
@@ -151,7 +151,7 @@ class Desk:
         share = self.limits.enter(request)
         account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
         if request.quotas:
-            share.told()
+            share.headers()
         return account
 
     async def call(self, n: int) -> None:
@@ -162,7 +162,7 @@ class Desk:
         told = account.starts(_GPU, _DECISION.zones, 0.0, "")
         account.attempted(_SERVED)
         account.total_tokens = 402
-        if told is not None and not kept(told):
+        if told is not None and not is_durable(told):
             await account.on_record(told)
         account.settle(Outcome.SERVED, "onprem_room")
 
@@ -220,10 +220,12 @@ async def _nothing(n: int) -> None:
 @contextlib.asynccontextmanager
 async def _on_disk(size: Size, folder: Path) -> AsyncIterator[Desk]:
     metrics = Metrics()
-    writer = AuditWriter(Journal(Keeping(folder / "audit", "bench")), metrics, checkpoint_s=1.0)
+    writer = AuditWriter(
+        Journal(JournalOptions(folder / "audit", "bench")), metrics, checkpoint_s=1.0
+    )
     writer.start(dict)
     store, quiet = opened(folder / "ledger.db", None, ambient.wall_s), _Quiet()
-    ledger = Ledger(store, {}, quiet, quiet, ambient.monotonic_s, Thread(), 60.0, 400)
+    ledger = Ledger(store, {}, quiet, quiet, ambient.monotonic_s, LedgerThread(), 60.0, 400)
     await ledger.start()
     running = asyncio.create_task(ledger.run())
     log = WatchedLog(writer, Decisions(ambient.monotonic_s))
@@ -330,7 +332,7 @@ async def _audit_us(where: Path | None, rounds: int) -> float:
                                           "note": lambda s, r: records.append(r)})()  # fmt: skip
     _settled(desk)(0)
     with tempfile.TemporaryDirectory(dir=where) as scratch:
-        journal = Journal(Keeping(Path(scratch), "bench"))
+        journal = Journal(JournalOptions(Path(scratch), "bench"))
         writer = AuditWriter(journal, Metrics(), checkpoint_s=1.0)
         writer.start(dict)
 

@@ -31,7 +31,7 @@ from gateway.auth.tokens import IssuerTokens
 from gateway.config import TenantSettings
 from gateway.core import ambient
 from gateway.core.types import InferenceReply, InferenceRequest
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.rate_limits import RateLimits
 from gateway.server import Services
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve
@@ -94,13 +94,13 @@ def _filled(vault: Vault, size: int) -> str:
         record = KeyRecord(f"{at:012d}", bytes(32), f"tenant-{at}", "", "{}", 0.0)
         vault.store._insert(record)
     vault.store._file.execute("COMMIT")
-    vault.issued.look()
+    vault.issued.poll()
     return key
 
 
 async def _measured(callers: Callers, credential: str) -> dict[str, float]:
     caller = callers.identify(credential)
-    limits = Limits(ambient.monotonic_s)
+    limits = RateLimits(ambient.monotonic_s)
     request = replace(_REQUEST, quotas=caller.quotas)
 
     def enter_and_leave() -> None:
@@ -125,7 +125,7 @@ def _median_us(work: Callable[[], object]) -> float:
     return statistics.median(rounds)
 
 
-async def _calls(callers: Callers, credential: str, limits: Limits) -> tuple[float, float]:
+async def _calls(callers: Callers, credential: str, limits: RateLimits) -> tuple[float, float]:
     """Of a call in development mode, and of this one, in turns."""
     async with contextlib.AsyncExitStack() as stack:
         clients = []
@@ -150,11 +150,11 @@ async def _calls(callers: Callers, credential: str, limits: Limits) -> tuple[flo
     return statistics.median(took_us[0]), statistics.median(took_us[1])
 
 
-def _services(callers: Callers, limits: Limits) -> Services:
+def _services(callers: Callers, limits: RateLimits) -> Services:
     async def handle(request: InferenceRequest) -> InferenceReply:
         share = limits.enter(request)
         reply = await answering(request)
-        told = replace(reply.placement, limits=share.told())
+        told = replace(reply.placement, limits=share.headers())
         share.settle(None, True)
         return replace(reply, placement=told)
 

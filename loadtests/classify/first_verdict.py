@@ -108,7 +108,7 @@ def measure(steps: dict[str, Callable[[str], object]], given: list[str]) -> dict
 async def figures(path: Path | None) -> dict[str, float]:
     given = texts(path)
     settings = ClassifySettings()
-    scanner = FirstVerdict(settings, Profile.of(settings).types)
+    scanner = FirstVerdict(settings, Profile.from_settings(settings).types)
     gate = ArmedGate()
     classifier = _classifier(Worker(scanner), gate)
     await classifier.start()
@@ -145,7 +145,7 @@ def _steps(
     def triggers(text: str) -> object:
         signs, encoded = compiled.compiled.ascii, compiled.compiled.alphabet.encode(text)
         hits = scan_all(signs.plain, encoded)
-        return signs.asked(hits, encoded) if hits else hits
+        return signs.triggered(hits, encoded) if hits else hits
 
     def confirmed(text: str) -> object:
         return gate.clear(text) or scanner.scan(text)

@@ -20,8 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.classify.names.card import WEIGHTS, card
-from gateway.classify.names.features import Pieces
-from gateway.classify.names.second import Doubt, Model, OnnxSecond, Rows, Second, piece_counts
+from gateway.classify.names.features import WordPieces
+from gateway.classify.names.second import (
+    DoubtThresholds,
+    OnnxSecond,
+    Rows,
+    SecondModel,
+    SecondReading,
+    piece_counts,
+)
 from gateway.classify.names.tagger import OnnxModel, Tagger, load_features
 from gateway.classify.names.words import cut
 
@@ -39,12 +46,12 @@ _WARM_UP = 3
 def texts() -> dict[int, str]:
     """The beginning of the text that has so many pieces."""
     vocabulary = (WEIGHTS / "pieces.txt").read_text("utf-8").split("\n")
-    pieces = Pieces({piece: at for at, piece in enumerate(vocabulary)})
+    pieces = WordPieces({piece: at for at, piece in enumerate(vocabulary)})
     long = _TEXT * 8
     found, total = {}, 0
     words = cut(long)
     for word, end in zip(words.words, words.ends, strict=True):
-        total += max(1, len(pieces.of(word)))
+        total += max(1, len(pieces.tokenize(word)))
         for size in SIZES:
             if total >= size and size not in found:
                 found[size] = long[:end]
@@ -54,7 +61,7 @@ def texts() -> dict[int, str]:
 class Counting:
     """The second model, and how many of its runs there were."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: SecondModel) -> None:
         self._model = model
         self.runs = 0
 
@@ -65,8 +72,8 @@ class Counting:
 
 def taggers() -> dict[str, Tagger]:
     features, first = load_features(), OnnxModel(WEIGHTS / "first.onnx")
-    always = Second.load(
-        WEIGHTS / "second.onnx", Doubt(least=-1.0, sure=2.0, sure_of_more=2.0, share=1.0)
+    always = SecondReading.load(
+        WEIGHTS / "second.onnx", DoubtThresholds(least=-1.0, sure=2.0, sure_full=2.0, share=1.0)
     )
     return {"first model": Tagger(features, first), "both": Tagger(features, first, always)}
 
@@ -110,10 +117,10 @@ def clean_prompts(folder: Path) -> list[str]:
 
 def on_clean_prompts(prompts: list[str], runs: int) -> dict[str, float]:
     """The least time of each prompt's runs; a prompt is one call."""
-    doubt = Doubt(**card()["doubt"])
+    doubt = DoubtThresholds(**card()["doubt"])
     again = Counting(OnnxSecond(WEIGHTS / "second.onnx"))
     features = load_features()
-    tagger = Tagger(features, OnnxModel(WEIGHTS / "first.onnx"), Second(again, doubt))
+    tagger = Tagger(features, OnnxModel(WEIGHTS / "first.onnx"), SecondReading(again, doubt))
     total_ms, pieces, asked = 0.0, 0, 0
     for prompt in prompts:
         tagger.find([prompt])
@@ -121,7 +128,7 @@ def on_clean_prompts(prompts: list[str], runs: int) -> dict[str, float]:
         total_ms += min(took_ms(tagger, prompt) for _ in range(runs))
         asked += again.runs > 0
         words = cut(prompt)
-        pieces += int(piece_counts(features.of(words)).sum()) if len(words) else 0
+        pieces += int(piece_counts(features.rows(words)).sum()) if len(words) else 0
     return {
         "prompts": len(prompts),
         "pieces": round(pieces / len(prompts)),

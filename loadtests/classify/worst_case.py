@@ -160,7 +160,7 @@ def worst(scan: Callable[[str], object], fuzz_s: float, seed: int) -> list[Found
 
 def scanner() -> FirstVerdict:
     settings = ClassifySettings()
-    built = FirstVerdict(settings, Profile.of(settings).types)
+    built = FirstVerdict(settings, Profile.from_settings(settings).types)
     built.wait()
     return built
 

@@ -15,8 +15,8 @@ from statistics import mean
 
 from gateway.scheduling.tuning import DEFAULT, Tuning
 from gateway.simulate.bound import least_cost
-from gateway.simulate.loop import World
-from gateway.simulate.study import POLICY, Run, simulate
+from gateway.simulate.loop import SimulatedWorld
+from gateway.simulate.study import POLICY, StudyRun, simulate
 from gateway.simulate.workload import MODES, Workload, build, read_trace
 
 LOADS = {"ms": (1.0, 1.25, 1.5, 2.0, 3.0), "s": (1.0, 1.5, 2.0)}
@@ -31,11 +31,11 @@ VARIANTS: dict[str, Tuning] = {
     ),
     "no places for the starved": replace(DEFAULT, starved_share=0.0),
 }
-WORLDS: dict[str, World] = {
-    "2 gateways, a hop of 0.5 ms": World(gateways=2),
-    "4 gateways, a hop of 0.5 ms": World(gateways=4),
-    "4 gateways, a hop of 1.5 ms": World(gateways=4, hop_s=0.0015),
-    "batches vary by 5 %": World(batch_spread=0.05),
+WORLDS: dict[str, SimulatedWorld] = {
+    "2 gateways, a hop of 0.5 ms": SimulatedWorld(gateways=2),
+    "4 gateways, a hop of 0.5 ms": SimulatedWorld(gateways=4),
+    "4 gateways, a hop of 1.5 ms": SimulatedWorld(gateways=4, hop_s=0.0015),
+    "batches vary by 5 %": SimulatedWorld(batch_spread=0.05),
 }
 NETWORK_S = 0.001
 
@@ -51,11 +51,11 @@ def main() -> None:
         mode: list(_workloads(args.folder, mode, args.calls, args.start, args.seeds))
         for mode in MODES
     }
-    runs = {name: Run(tuning) for name, tuning in VARIANTS.items()}
-    runs |= {name: Run(world=world) for name, world in WORLDS.items()}
-    far = World(network_s=NETWORK_S)
-    runs["a network of 1 ms, released on completion"] = Run(world=far, lead_s=0.0)
-    runs["a network of 1 ms, released by phase"] = Run(world=far, lead_s=None)
+    runs = {name: StudyRun(tuning) for name, tuning in VARIANTS.items()}
+    runs |= {name: StudyRun(world=world) for name, world in WORLDS.items()}
+    far = SimulatedWorld(network_s=NETWORK_S)
+    runs["a network of 1 ms, released on completion"] = StudyRun(world=far, lead_s=0.0)
+    runs["a network of 1 ms, released by phase"] = StudyRun(world=far, lead_s=None)
     for name, run in runs.items():
         cells = [f"{mode} {_regret(workloads[mode], run):.3f}" for mode in MODES]
         print(f"{name:44} " + "   ".join(cells), flush=True)
@@ -73,7 +73,7 @@ def _workloads(
                 yield workload, least_cost(workload)
 
 
-def _regret(workloads: list[tuple[Workload, float]], run: Run) -> float:
+def _regret(workloads: list[tuple[Workload, float]], run: StudyRun) -> float:
     return mean(simulate(w, POLICY, least, run).regret or 0.0 for w, least in workloads)
 
 

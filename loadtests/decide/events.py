@@ -14,7 +14,7 @@ import random
 import time
 from statistics import mean, median
 
-from gateway.scheduling.calls import Call, Leave, Release
+from gateway.scheduling.calls import CloudPermission, QueuedCall, Release
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.scheduler import Scheduler
@@ -59,14 +59,14 @@ def _measure(waiting: int, events: int) -> tuple[list[float], float]:
         else:
             number += 1
             restricted = draw.random() < 0.3
-            call = Call(
+            call = QueuedCall(
                 id=number,
                 arrived_s=now_s,
                 deadline_s=now_s + budget_s * draw.uniform(0.5, 1.5),
                 penalty=draw.choice((3.0, 5.0, 10.0)) * (2 if restricted else 1),
                 price=draw.uniform(0.5, 2.0),
                 work=draw.uniform(0.5, 1.5),
-                leave=Leave.NEVER if restricted else Leave.FREELY,
+                leave=CloudPermission.NEVER if restricted else CloudPermission.FREELY,
                 restricted=restricted,
                 cloud=tail,
             )

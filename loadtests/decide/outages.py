@@ -16,15 +16,15 @@ from pathlib import Path
 from statistics import mean
 
 from gateway.simulate.bound import least_cost
-from gateway.simulate.study import NAMES, Figures, Run, simulate
-from gateway.simulate.weather import Outage, SlowSpell, Weather, known_ahead
+from gateway.simulate.study import NAMES, StudyFigures, StudyRun, simulate
+from gateway.simulate.weather import OutagePeriod, SlowSpell, Weather, known_ahead
 from gateway.simulate.workload import MODES, Workload, build, read_trace
 
 _LIMITS = {"ms": 16, "s": 6}  # about half of what would be there
 WEATHERS: dict[str, Callable[[float, float, str], Weather]] = {
     "well": lambda from_s, to_s, mode: Weather(),
-    "fails": lambda from_s, to_s, mode: Weather(outages=(Outage(from_s, to_s),)),
-    "hangs": lambda from_s, to_s, mode: Weather(outages=(Outage(from_s, to_s, hangs=True),)),
+    "fails": lambda from_s, to_s, mode: Weather(outages=(OutagePeriod(from_s, to_s),)),
+    "hangs": lambda from_s, to_s, mode: Weather(outages=(OutagePeriod(from_s, to_s, hangs=True),)),
     "10 x slower": lambda from_s, to_s, mode: Weather(slow=(SlowSpell(from_s, to_s, 10.0),)),
     "a limit": lambda from_s, to_s, mode: Weather(limit=_LIMITS[mode]),
 }
@@ -61,18 +61,18 @@ def _compare(
     mode: str,
     weather: Callable[[float, float, str], Weather],
     policies: tuple[str, ...],
-) -> dict[str, list[Figures]]:
-    found: dict[str, list[Figures]] = {policy: [] for policy in policies}
+) -> dict[str, list[StudyFigures]]:
+    found: dict[str, list[StudyFigures]] = {policy: [] for policy in policies}
     for calls in workloads:
         span_s = float(calls.arrive_s[-1])
         fell = weather(0.25 * span_s, 0.75 * span_s, mode)
         least = least_cost(known_ahead(calls, fell))
         for policy in policies:
-            found[policy].append(simulate(calls, policy, least, Run(weather=fell)))
+            found[policy].append(simulate(calls, policy, least, StudyRun(weather=fell)))
     return found
 
 
-def _told(figures: list[Figures]) -> str:
+def _told(figures: list[StudyFigures]) -> str:
     regret = mean(f.regret or 0.0 for f in figures)
     met = mean(f.attainment.all for f in figures)
     restricted = mean(f.attainment.restricted or 0.0 for f in figures)

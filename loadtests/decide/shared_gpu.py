@@ -28,13 +28,13 @@ from typing import Final
 
 import numpy as np
 
-from gateway.scheduling.calls import Action, Call, Leave, Release, Spill
+from gateway.scheduling.calls import Action, CloudPermission, QueuedCall, Release, SpillNow
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.simulate.bound import least_cost
-from gateway.simulate.workload import Mode, Trace, Workload, build
+from gateway.simulate.workload import Mode, TrafficTrace, Workload, build
 
 SMALL: Final = Mode("ms", 1, 16, 0.008, 0.002, (0.1, 0.3, 0.8), 0.01, 0.06, False)
 LARGE: Final = Mode("ms", 1, 8, 0.020, 0.001, (0.1, 0.3, 0.8), 0.01, 0.06, False)
@@ -126,18 +126,18 @@ class ModelState:
         self.timer_s = math.inf
         self.fixed_s, self.per_work_s = mode.fixed_s, mode.per_work_s
 
-    def arrivals(self) -> Iterator[tuple[float, int, Call]]:
+    def arrivals(self) -> Iterator[tuple[float, int, QueuedCall]]:
         w = self.calls
         for at in range(len(w)):
             restricted, arrive_s = bool(w.restricted[at]), float(w.arrive_s[at])
-            yield arrive_s, self.number, Call(
+            yield arrive_s, self.number, QueuedCall(
                 id=at,
                 arrived_s=arrive_s,
                 deadline_s=arrive_s + float(w.budget_s[at]),
                 penalty=float(w.penalty[at]),
                 price=float(w.price[at]),
                 work=float(w.work[at]),
-                leave=Leave.NEVER if restricted else Leave.FREELY,
+                leave=CloudPermission.NEVER if restricted else CloudPermission.FREELY,
                 restricted=restricted,
                 cloud=self.cloud.tail(float(w.work[at])),
             )  # fmt: skip
@@ -206,7 +206,7 @@ class Simulation:
         for action in actions:
             if isinstance(action, Release):
                 self._send(lane, action, now_s)
-            elif isinstance(action, Spill):
+            elif isinstance(action, SpillNow):
                 at = int(action.call.id)
                 took_s = float(lane.calls.cloud_s[at])
                 lane.spilled[at], lane.done_s[at] = True, now_s + took_s
@@ -267,12 +267,14 @@ class Figures:
     contention: float | None
 
 
-def bursts(calls: int, seed: int) -> Trace:
+def bursts(calls: int, seed: int) -> TrafficTrace:
     """Arrivals whose rate changes every now and then by a factor of up to four."""
     rng = np.random.default_rng(seed)
     rate = np.repeat(rng.choice((0.5, 1.0, 2.0), calls // 50 + 1), 50)[:calls]
     seconds = np.cumsum(rng.exponential(1.0, calls) / rate)
-    return Trace(f"bursts-{seed}", seconds, rng.gamma(2.0, 300.0, calls), rng.gamma(2.0, 60, calls))
+    return TrafficTrace(
+        f"bursts-{seed}", seconds, rng.gamma(2.0, 300.0, calls), rng.gamma(2.0, 60, calls)
+    )
 
 
 def workloads(loads: tuple[float, float], span_s: float, seed: int) -> tuple[Workload, Workload]:

@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from gateway.models.declaration import Declaration
-from gateway.models.samples import numpy_of
+from gateway.models.samples import numpy_dtype
 from gateway.models.sessions import Feed, Outputs
 
 WITH_GRAPHS = ("minilm", "names", "fraud_score", "image_inspection")
@@ -41,7 +41,7 @@ def usual(declared: Declaration, batch: int) -> Feed:
     feed = {}
     for name, tensor in declared.graph_inputs.items():
         sizes = [d if isinstance(d, int) else declared.axes[d].opt for d in tensor.dims]
-        shape, dtype = (batch, *sizes), numpy_of(tensor.datatype)
+        shape, dtype = (batch, *sizes), numpy_dtype(tensor.datatype)
         if np.issubdtype(dtype, np.floating):
             low, high = tensor.between or (-1.0, 1.0)
             feed[name] = chance.uniform(low, high, shape).astype(dtype)

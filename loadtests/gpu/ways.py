@@ -15,7 +15,7 @@ import onnxruntime
 
 from gateway.models import versions
 from gateway.models.declaration import Declaration, Precision
-from gateway.models.failures import ModelFailed
+from gateway.models.failures import ModelCommandFailed
 from gateway.models.sessions import Feed, Outputs, Session
 from gateway.models.variants import precision
 from gateway.models.variants.build import profiles
@@ -90,7 +90,7 @@ def _by_engine(name: str, wanted: Precision) -> Callable[[Path, Declaration, Pat
         try:
             engine = scratch / f"{declared.name}.{wanted.value}{builder.suffix}"
             builder.build(_graph(directory, declared, scratch, wanted), profiles(declared), engine)
-        except ModelFailed as exc:
+        except ModelCommandFailed as exc:
             return Loaded(why_not=str(exc))
         told = builder.load(engine)
         return told if card() is None else _runner(name, engine, told)
@@ -124,7 +124,7 @@ def _runner(name: str, engine: Path, told: Loaded) -> Loaded:
         for each, value in held.items():
             context.set_tensor_address(each, value.data_ptr())
         if not context.execute_async_v3(0):  # on the default stream, which the copies wait for
-            raise ModelFailed(f"{engine}: did not run")
+            raise ModelCommandFailed(f"{engine}: did not run")
         return {each: held[each].numpy() for each in names if each not in inputs}
 
     return Loaded(run)

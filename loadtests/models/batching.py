@@ -42,7 +42,7 @@ from rich.table import Table
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models import declaration
 from gateway.models.declaration import Declaration
-from gateway.models.profiling.load import WARM, Measured, Target, connected
+from gateway.models.profiling.load import WARM, LoadTarget, Measured, connected
 from gateway.models.profiling.samples import requests
 from loadtests import build
 from loadtests.models import processes
@@ -235,7 +235,7 @@ async def _round(
 
 
 async def _metered(
-    target: Target, case: Case, callers: int, seconds: float, pid: int
+    target: LoadTarget, case: Case, callers: int, seconds: float, pid: int
 ) -> tuple[Measured, float]:
     """And what a call cost of the processor in a process and all that it started."""
     before_s = processes.cpu_s(pid)

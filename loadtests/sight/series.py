@@ -10,15 +10,15 @@ from statistics import median
 
 import prometheus_client as client
 
-from gateway.accounting.series import MOST_VALUES, Counter, Registry
+from gateway.accounting.series import MOST_VALUES, Counter, MetricsRegistry
 
 _TIMES = 50_000
 
 
 def main() -> None:
-    ours = Counter("x", "X.", ["model", "zone"], registry=Registry())
+    ours = Counter("x", "X.", ["model", "zone"], registry=MetricsRegistry())
     theirs = client.Counter("x", "X.", ["model", "zone"], registry=client.CollectorRegistry())
-    full = Counter("x", "X.", ["model", "zone"], registry=Registry())
+    full = Counter("x", "X.", ["model", "zone"], registry=MetricsRegistry())
     for number in range(MOST_VALUES):
         full.labels(f"m{number}", "onprem")
     figures = {

@@ -6,8 +6,7 @@ from tests.behaviours import Behaviour, guard
 
 _ALIKE = "unit/fronts/test_refusals.py::test_every_front_refuses_alike"
 _KILLS = (
-    "properties/test_everything_is_given_back.py::"
-    "test_over_a_thousand_kills_at_every_await_point_leave_nothing"
+    "properties/test_everything_is_given_back.py::test_kills_at_every_await_point_leave_nothing"
 )
 _QUEUE_KILLS = (
     "properties/test_everything_is_given_back.py::"

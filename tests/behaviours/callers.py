@@ -261,7 +261,7 @@ B6 = Behaviour(
         guard(
             "and given back", "B6.limit-release",
             "properties/test_everything_is_given_back.py::"
-            "test_over_a_thousand_kills_at_every_await_point_leave_nothing",
+            "test_kills_at_every_await_point_leave_nothing",
             _PIPELINE + "test_a_call_that_has_ended_holds_nothing_any_more",
             _PIPELINE + "test_a_caller_who_leaves_gives_its_place_back",
         ),

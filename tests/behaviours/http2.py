@@ -8,6 +8,7 @@ _SERVER = "unit/http2/test_server.py::"
 _CONNECTION = "unit/http2/test_connection.py::"
 _CLIENT = "unit/http2/test_client.py::"
 _HPACK = "unit/http2/test_hpack.py::"
+_CONFORMANCE = "unit/http2/test_conformance.py::"
 _COSTS = "unit/http2/test_costs.py::"
 _PIECES = "unit/test_pieces.py::"
 _ADMISSION = "unit/fronts/test_grpc_admission.py::"
@@ -73,6 +74,12 @@ _COST_GUARDS = (
     ),
 )
 _HEAD_GUARDS = (
+    guard(
+        "frames of a stream that its sender has ended end the connection",
+        "A8.closed-stream",
+        _CONFORMANCE + "test_the_front_keeps_to_the_rfc",
+        _COSTS + "test_streams_that_this_end_has_reset_are_remembered_within_a_bound",
+    ),
     guard(
         "a body is as long as its head says",
         "A8.content-length",

@@ -23,8 +23,8 @@ the other in a copy, and says which tests notice (half an hour; `--only D4` for 
 keeps the page and the list true: that every test and every guard is still there.
 
 The placement of restricted calls has proofs of its own: the
-[two guards](../../docs/explanation/security.md), and worlds that fail
-(`python -m tests.simulation`).
+[two guards](../../docs/decisions/002-fail-closed-egress.md), and
+[worlds that fail](../../docs/decisions/023-verification.md).
 """
 
 

@@ -13,7 +13,7 @@ import pytest
 from openai import OpenAI
 
 from gateway.models import adopt, declaration, versions
-from gateway.models.served.ort_session import CUDA, OrtSession, gpu_is_here
+from gateway.models.served.ort_session import CUDA, OrtSession, has_gpu
 from gateway.models.sessions import Level, Session
 from loadtests.gpu import WITH_GRAPHS, apart, usual
 from tests import live
@@ -21,7 +21,7 @@ from tests import live
 MODELS = Path(__file__).parents[2] / "models"
 OFF = 1e-2  # fp16, and fp32 where a card takes TF32 for it
 
-pytestmark = pytest.mark.skipif(not gpu_is_here(), reason="no NVIDIA card here (/dev/nvidiactl)")
+pytestmark = pytest.mark.skipif(not has_gpu(), reason="no NVIDIA card here (/dev/nvidiactl)")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_the_gateway_answers_from_the_card_and_says_so(tmp_path: Path) -> None:
     pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
     declared = declaration.load(MODELS / "minilm" / declaration.FILE)
     document = live.settings(None, tmp_path)
-    document["models"] = adopt.settings_of(declared)
+    document["models"] = adopt.declared_settings(declared)
     with live.serving(document, tmp_path) as gateway:
         client = OpenAI(base_url=f"{gateway.http_url}/v1", api_key="none", max_retries=0)
         assert declared.canary is not None

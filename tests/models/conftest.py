@@ -10,7 +10,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 
-from gateway.endpoints.triton.server import Ports, TritonOptions
+from gateway.endpoints.triton.server import TritonOptions, TritonPorts
 
 from .serving import MODELS, TEST_MODELS, running
 
@@ -22,19 +22,19 @@ def built() -> None:
 
 
 @pytest.fixture(scope="session")
-def ports(built: None) -> Iterator[Ports]:
+def ports(built: None) -> Iterator[TritonPorts]:
     with running(TritonOptions(repositories=(MODELS, TEST_MODELS))) as server:
         assert server.unavailable == {}
         yield server.ports
 
 
 @pytest.fixture
-def over_grpc(ports: Ports) -> Iterator[grpcclient.InferenceServerClient]:
+def over_grpc(ports: TritonPorts) -> Iterator[grpcclient.InferenceServerClient]:
     with grpcclient.InferenceServerClient(f"127.0.0.1:{ports.grpc}") as client:
         yield client
 
 
 @pytest.fixture
-def over_http(ports: Ports) -> Iterator[httpclient.InferenceServerClient]:
+def over_http(ports: TritonPorts) -> Iterator[httpclient.InferenceServerClient]:
     with httpclient.InferenceServerClient(f"127.0.0.1:{ports.http}") as client:
         yield client

@@ -35,7 +35,7 @@ def runtime(built: None) -> ModuleType:
 
 
 def table(*texts: str, padded_to: int | None = None) -> Rows:
-    rows = [load_features().of(cut(text)) for text in texts]
+    rows = [load_features().rows(cut(text)) for text in texts]
     found = np.zeros((len(rows), padded_to or max(map(len, rows)), COLUMNS), dtype=np.int32)
     for at, row in enumerate(rows):
         found[at, : len(row)] = row

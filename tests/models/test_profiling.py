@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.endpoints.triton.server import Ports
+from gateway.endpoints.triton.server import TritonPorts
 from gateway.models.profiling import FILE, read
 from gateway.models.profiling.priors import measured
 
@@ -42,7 +42,7 @@ def test_a_profile_of_a_served_model_is_kept_and_drawn(
 
 
 def test_a_running_server_is_measured_too_and_streams_are_read_to_their_end(
-    ports: Ports, capsys: pytest.CaptureFixture[str]
+    ports: TritonPorts, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["models", "profile", "scribe", "--repository", str(MODELS), *QUICK]
     assert main([*asked, "--url", f"127.0.0.1:{ports.grpc}", "--dry-run", "--json"]) == 0
@@ -51,7 +51,7 @@ def test_a_running_server_is_measured_too_and_streams_are_read_to_their_end(
 
 
 def test_a_server_that_does_not_serve_it_is_named_with_what_it_said(
-    ports: Ports, capsys: pytest.CaptureFixture[str]
+    ports: TritonPorts, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["models", "profile", "minilm", "--repository", str(MODELS), *QUICK]
     assert main([*asked, "--url", "127.0.0.1:9", "--dry-run"]) == 1

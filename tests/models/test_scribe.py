@@ -13,7 +13,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
-from gateway.endpoints.triton.server import Ports
+from gateway.endpoints.triton.server import TritonPorts
 from gateway.models import declaration
 from gateway.models.profiling.load import Measured, connected
 from gateway.models.profiling.samples import requests
@@ -105,7 +105,7 @@ def test_a_bad_call_is_refused_without_being_quoted(
     assert "Janet" not in str(refusal.value)
 
 
-def made(ports: Ports) -> tuple[float, float]:
+def made(ports: TritonPorts) -> tuple[float, float]:
     """Steps and words, by the model's own metrics."""
     told = httpx.get(f"http://127.0.0.1:{ports.metrics}/metrics", trust_env=False).text
     said = r'^spillway_generator_(\w+)_total\{model="scribe"\} (\S+)$'
@@ -114,7 +114,7 @@ def made(ports: Ports) -> tuple[float, float]:
 
 
 def test_answers_that_are_written_at_once_share_their_steps(
-    over_grpc: Client, ports: Ports
+    over_grpc: Client, ports: TritonPorts
 ) -> None:
     """Continuous batching: calls join and leave between two steps."""
     call(over_grpc, "so that there are counts", max_tokens=tokens(2))
@@ -132,7 +132,7 @@ def test_answers_that_are_written_at_once_share_their_steps(
     assert words / steps >= 8
 
 
-def test_what_is_written_for_one_does_not_depend_on_the_others(ports: Ports) -> None:
+def test_what_is_written_for_one_does_not_depend_on_the_others(ports: TritonPorts) -> None:
     prompts = [f"the dam {n}" for n in range(6)]
 
     def written(prompt: str) -> str:

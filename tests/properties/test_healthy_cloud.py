@@ -25,7 +25,7 @@ from tests.unit.harness import (
     run,
 )
 
-_CALLS = 600
+_CALLS = 300
 Latency = Callable[[Random], float]
 LATENCIES: dict[str, Latency] = {
     "constant": lambda chance: 0.15,
@@ -52,7 +52,7 @@ async def _called(rig: Rig, chance: Random, apart_s: float, usual_s: float) -> l
 
 @pytest.mark.parametrize("premises", [False, True], ids=["alone", "beside-the-premises"])
 @pytest.mark.parametrize("kind", LATENCIES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_healthy_cloud_is_never_closed_by_its_callers_deadlines(
     seed: int, kind: str, premises: bool
 ) -> None:

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from gateway.classify.pseudonyms.documents import strings
-from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.masking import Masked, Masker
 from gateway.classify.pseudonyms.pseudonymiser import Pseudonymiser
 from gateway.core.deadline import Deadline
@@ -48,15 +48,17 @@ class AllClear:
     async def classify(self, request: InferenceRequest) -> Classification:
         return Classification(request.id, Sensitivity.CLEAR, "clear", complete=True)
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
-        return found
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
+        return classification
 
 
 class FindingsAlone(Masker):
     """Replaces what was found where it was found, and leaves the rest to the guard."""
 
     def mask(
-        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: SurrogateLedger
     ) -> list[Masked]:
         self._draw(texts, findings, ledger)
         return [

@@ -161,7 +161,7 @@ def test_calls_that_are_taken_in_together_count_as_each_by_itself(
             if how in ("told", "anew", "none tried"):
                 one.begins(told)
             if looks and number % 2:
-                one.look()
+                one.snapshot()
             one.ends(end)
         begun, alone._ended = alone._begun, []
         key = (str(number // 2), number)

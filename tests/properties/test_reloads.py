@@ -194,7 +194,7 @@ def test_whatever_is_reloaded_whenever(seed: int) -> None:
         assert world.most_inside <= MOST_INSIDE
         for rig in world.rigs:
             assert rig.leftovers() == {}
-        assert world.rigs[-1].fleet.beside == []
+        assert world.rigs[-1].fleet.siblings == []
         assert (world.gpu.inside, world.away.inside, world.moved.inside) == (0, 0, 0)
 
     run(main())

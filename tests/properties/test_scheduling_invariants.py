@@ -11,7 +11,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.scheduling.calls import Action, Call, Leave, Release, Scheduling, Spill
+from gateway.scheduling.calls import (
+    Action,
+    CloudPermission,
+    QueuedCall,
+    Release,
+    Scheduling,
+    SpillNow,
+)
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.rules.baselines import RULES, OnArrival
@@ -29,9 +36,9 @@ class Story:
     def __init__(self, draw: random.Random, waits: Scheduling, servers: list[str]) -> None:
         self.draw, self.waits, self.servers = draw, waits, servers
         self.now_s = 0.0
-        self.known: dict[int | str, Call] = {}
+        self.known: dict[int | str, QueuedCall] = {}
         self.ends: dict[int | str, str] = {}
-        self.running: dict[str, list[tuple[Call, ...]]] = {name: [] for name in servers}
+        self.running: dict[str, list[tuple[QueuedCall, ...]]] = {name: [] for name in servers}
         self.number = 0
 
     def take(self, actions: list[Action]) -> None:
@@ -40,8 +47,8 @@ class Story:
                 self._released(action)
                 continue
             call = self.known[action.call.id]
-            if isinstance(action, Spill):
-                assert call.leave is Leave.FREELY, "a call left that may not"
+            if isinstance(action, SpillNow):
+                assert call.leave is CloudPermission.FREELY, "a call left that may not"
                 assert not call.restricted
                 self._ends(call, "spilled")
             else:
@@ -55,7 +62,7 @@ class Story:
         self.running[release.server].append(release.calls)
         assert len(self.running[release.server]) <= 2, "more than the running batch and the next"
 
-    def _ends(self, call: Call, how: str) -> None:
+    def _ends(self, call: QueuedCall, how: str) -> None:
         assert call.id not in self.ends, f"{how} after it was {self.ends.get(call.id)}"
         self.ends[call.id] = how
 
@@ -80,8 +87,8 @@ class Story:
 
     def arrive(self) -> None:
         self.number += 1
-        leave = self.draw.choice(tuple(Leave))
-        call = Call(
+        leave = self.draw.choice(tuple(CloudPermission))
+        call = QueuedCall(
             id=self.number,
             arrived_s=self.now_s,
             deadline_s=self.now_s + self.draw.choice((-0.1, 0.02, 0.1, 0.5, 3.0)),
@@ -89,7 +96,7 @@ class Story:
             price=self.draw.uniform(0.0, 2.0),
             work=self.draw.uniform(0.2, 4.0),
             leave=leave,
-            restricted=leave is Leave.NEVER,
+            restricted=leave is CloudPermission.NEVER,
             cloud=self.draw.choice((None, *TAILS)),
         )
         self.known[call.id] = call
@@ -116,10 +123,10 @@ class Story:
         waiting = [i for i in self.known if i not in self.ends]
         if waiting:
             call = self.known[self.draw.choice(waiting)]
-            if call.leave is Leave.NOT_YET and self.draw.random() < 0.5:
-                call = replace(call, leave=Leave.FREELY)
+            if call.leave is CloudPermission.NOT_YET and self.draw.random() < 0.5:
+                call = replace(call, leave=CloudPermission.FREELY)
             else:
-                call = replace(call, leave=Leave.NEVER, restricted=True)
+                call = replace(call, leave=CloudPermission.NEVER, restricted=True)
             self.known[call.id] = call
             self.take(self.waits.changed(call, self.now_s))
 
@@ -135,7 +142,7 @@ class Story:
         """A call that was to leave may not."""
         spilled = [i for i, how in self.ends.items() if how == "spilled"]
         if spilled:
-            call = replace(self.known[spilled[-1]], leave=Leave.NEVER, restricted=True)
+            call = replace(self.known[spilled[-1]], leave=CloudPermission.NEVER, restricted=True)
             self.known[call.id] = call
             del self.ends[call.id]
             self.take(self.waits.arrive(call, self.now_s))
@@ -208,19 +215,19 @@ def test_few_and_many_are_decided_alike(seed: int) -> None:
     from gateway.scheduling.estimates.demand import Demand
 
     draw = random.Random(seed)
-    line, demand = waiting.Line(), Demand()
+    line, demand = waiting.WaitingQueue(), Demand()
     for number in range(draw.randint(1, waiting.FEW)):
-        leave = draw.choice((Leave.NEVER, Leave.FREELY))
-        call = Call(
+        leave = draw.choice((CloudPermission.NEVER, CloudPermission.FREELY))
+        call = QueuedCall(
             id=number, arrived_s=0.0, deadline_s=draw.uniform(0.01, 0.6), work=draw.uniform(0.2, 3),
             penalty=draw.uniform(1, 20), price=draw.uniform(0, 2), leave=leave,
-            restricted=leave is Leave.NEVER, cloud=draw.choice(TAILS),
+            restricted=leave is CloudPermission.NEVER, cloud=draw.choice(TAILS),
         )  # fmt: skip
-        density_class = demand.class_of(call.penalty)
+        density_class = demand.density_class(call.penalty)
         demand.arrived(density_class, 0.01, number / 100, 1.0)
-        line.add(call, waiting.Place(call.deadline_s, call.deadline_s, density_class))
+        line.add(call, waiting.QueuePosition(call.deadline_s, call.deadline_s, density_class))
     slots = [waiting.Slot(draw.uniform(0, 0.05), 0.01, 0.005) for _ in range(draw.randint(1, 3))]
     stretch = demand.stretch(len(slots), 0.7, 1.1, 0.3, 1.0)
-    few = line._first_of_few(slots, BATCH, stretch.few, 0.0)
+    few = line._first_small(slots, BATCH, stretch.few, 0.0)
     late = line._finish_in_s(slots, BATCH) * stretch.many[line._class] > line.dues_s()
     assert few == (int(late.argmax()) if late.any() else waiting.NOBODY)

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.pricing import nano
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.core.errors import GatewayError
@@ -34,8 +34,12 @@ _STEPS = 150
 
 
 def _rig(chance: random.Random) -> Rig:
-    everybody = Limits.usd(day=chance.choice([0.01, 1.0])) if chance.random() < 0.3 else Limits()
-    own = {"t": Limits.usd(day=0.5)} if chance.random() < 0.3 else {}
+    everybody = (
+        BudgetLimits.usd(day=chance.choice([0.01, 1.0]))
+        if chance.random() < 0.3
+        else BudgetLimits()
+    )
+    own = {"t": BudgetLimits.usd(day=0.5)} if chance.random() < 0.3 else {}
     budgets = SpillBudgets(everybody, own, now_s)
     setup = Setup(
         spill=SpillControl(SpillStop(None, now_s), budgets),
@@ -74,7 +78,7 @@ def _happens(rig: Rig, chance: random.Random) -> None:
         case 7:
             rig.catalog.changes += 1
         case back:  # what makes things well again
-            place.came_up()
+            place.server_up()
             place.drained, place.in_flight, lane.health.slow_since_s = False, 0, None
             lane.breaker.restore()
             if back < 11:  # by degrees

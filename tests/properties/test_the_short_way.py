@@ -16,13 +16,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scheduling.calls import Action, Call, Leave, Release
+from gateway.scheduling.calls import Action, CloudPermission, QueuedCall, Release
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
 from gateway.scheduling.tuning import Tuning
-from gateway.scheduling.waiting import Place
+from gateway.scheduling.waiting import QueuePosition
 
 TAILS = (None, Tail(0.02), Tail(0.2), Tail(2.0))
 BUDGETS_S = (-0.1, 0.005, 0.02, 0.1, 0.5, 3.0)
@@ -33,7 +33,7 @@ class Short(Scheduler):
 
     went = 0
 
-    def _at_once(self, call: Call, place: Place, now_s: float) -> list[Action] | None:
+    def _at_once(self, call: QueuedCall, place: QueuePosition, now_s: float) -> list[Action] | None:
         actions = super()._at_once(call, place, now_s)
         Short.went += actions is not None
         return actions
@@ -42,7 +42,7 @@ class Short(Scheduler):
 class Long(Scheduler):
     """Decides on everybody."""
 
-    def _at_once(self, call: Call, place: Place, now_s: float) -> list[Action] | None:
+    def _at_once(self, call: QueuedCall, place: QueuePosition, now_s: float) -> list[Action] | None:
         return None
 
 
@@ -71,7 +71,7 @@ class Pair:
             ])  # fmt: skip
         self.waiting: list[set[int | str]] = [set() for _ in range(models)]
         self.running: list[list[tuple[int | str, ...]]] = [[] for _ in range(models)]
-        self.calls: dict[int | str, Call] = {}
+        self.calls: dict[int | str, QueuedCall] = {}
         instances = draw.choice((1, 1, 3, 9))
         for at in range(models):
             for name in self.servers:
@@ -108,11 +108,12 @@ class Pair:
         what(draw, at)
 
     def arrive(self, draw: random.Random, at: int) -> None:
-        leave, now_s = draw.choice(tuple(Leave)), self.now_s
-        call = Call(
+        leave, now_s = draw.choice(tuple(CloudPermission)), self.now_s
+        call = QueuedCall(
             len(self.calls), now_s, now_s + draw.choice(BUDGETS_S), draw.choice((0.0, 1.0, 20.0)),
             price=draw.uniform(0.0, 2.0), work=draw.uniform(0.2, 4.0),
-            rows=draw.choice((1, 1, 1, 2, 5)), leave=leave, restricted=leave is Leave.NEVER,
+            rows=draw.choice((1, 1, 1, 2, 5)), leave=leave,
+            restricted=leave is CloudPermission.NEVER,
             cloud=draw.choice(TAILS), later_s=draw.choice((0.0, 10.0)),
             avoid=frozenset(self.servers[:1]) if draw.random() < 0.05 else frozenset(),
         )  # fmt: skip
@@ -139,7 +140,7 @@ class Pair:
     def change(self, draw: random.Random, at: int) -> None:
         if self.waiting[at]:
             found = self.calls[draw.choice(sorted(self.waiting[at], key=str))]
-            stays = replace(found, leave=Leave.NEVER, restricted=True)
+            stays = replace(found, leave=CloudPermission.NEVER, restricted=True)
             self.happens(at, lambda its: its.changed(stays, self.now_s))
 
     def stand(self, draw: random.Random, at: int) -> None:
@@ -168,7 +169,7 @@ def _ended(its: Scheduler, call_id: int | str, answered: bool, at_s: float) -> l
 def state(of: Any, known: dict[int, int]) -> Any:
     """All that there is of it, to compare. What the line knows of clouds is of those who stood in
     it, and the drawing of a demand is good for whoever asks next."""
-    if of is None or isinstance(of, str | int | float | Leave | Tail):
+    if of is None or isinstance(of, str | int | float | CloudPermission | Tail):
         return of
     if id(of) in known:
         return known[id(of)]

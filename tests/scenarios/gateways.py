@@ -19,6 +19,7 @@ from tests.live import MODELS, ROOT, LiveGateway, LoopThread, serving
 from tests.unit.cluster.authority import Authority
 
 TIMED = ROOT / "loadtests" / "decide" / "repository"  # 40 ms and 10 ms for every row of a batch
+SERVED = ("crawling", "scribe", "simple", "timed")
 NAMES = ("east", "north", "west")  # in order: the file that `serving` writes is sorted
 DWELL_S = 3.0
 
@@ -34,7 +35,8 @@ def shared_triton(loop: LoopThread) -> Iterator[tuple[int, int]]:
     """Its HTTP and gRPC ports."""
     with tempfile.TemporaryDirectory() as more:
         _make_crawling(Path(more))
-        server = TritonServer(TritonOptions(repositories=(TIMED, Path(more), MODELS)))
+        options = TritonOptions((TIMED, Path(more), MODELS), models=SERVED)
+        server = TritonServer(options)
         loop.run(_entered(server))
         try:
             yield server.ports.http, server.ports.grpc

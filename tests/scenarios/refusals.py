@@ -71,7 +71,7 @@ class Reached:
             ),
             tuple(
                 (route, count)
-                for route, count in sorted(loop.run(cloud.seen()).routes.items())
+                for route, count in sorted(loop.run(cloud.traffic()).routes.items())
                 if route not in _PROBES
             ),
         )

@@ -41,7 +41,8 @@ def house(
         (scratch / f"{name}.key").write_text(f"{name}-key\n")
         keys[name] = {"key": f"${{file:{scratch / name}.key}}", "tenant": tenant}
     keys["strict"] |= {"profile": "strict", "restrict": ["URL"]}
-    document = settings(outside, scratch, keys=keys, classify={"names": "off", "budget_ms": 20_000})
+    classify = {"names": "off", "budget_ms": 20_000}
+    document = settings(outside, scratch, ["simple_sequence"], keys=keys, classify=classify)
     document["routing"] = {"policy": "static_split"}
     document["models"]["simple_sequence"] = {
         "tensors": "clear",

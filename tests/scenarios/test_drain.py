@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
@@ -38,7 +37,7 @@ def _inputs() -> list[Any]:
 
 
 def _rest(gateway: LiveGateway) -> Told:
-    with httpx.Client(base_url=gateway.http_url, trust_env=False, timeout=30) as client:
+    with gateway.connect() as client:
         answer = client.post("/v2/models/simple/infer", json={"inputs": TENSORS})
     return str(answer.status_code), answer.headers.get("x-spillway-reason", "")
 

@@ -16,7 +16,7 @@ def test_a_megabyte_of_clear_text_is_answered_by_the_cloud(tmp_path: Path) -> No
         document = {
             "listen": {"http_port": 0, "grpc_port": 0},
             "audit": {"directory": str(tmp_path / "audit")},
-            "classify": {"budget_ms": 60_000},  # however busy the machine is
+            "classify": {"budget_ms": 600_000},  # however busy the machine is
             "endpoints": {"cloud": {"kind": "openai", "zone": "cloud", "url": cloud.url}},
             "models": {
                 "m": {

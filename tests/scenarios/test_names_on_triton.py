@@ -24,7 +24,7 @@ from gateway.config import EndpointSettings
 from gateway.core.types import Finding, InferenceRequest, ReplyStream, ServedModel, TensorCall, Zone
 from gateway.endpoints.connectors import Connector, OnPremDoor
 from gateway.endpoints.connectors.kinds import build_connector
-from gateway.endpoints.triton.server import Ports, TritonOptions, TritonServer
+from gateway.endpoints.triton.server import TritonOptions, TritonPorts, TritonServer
 from tests.live import MODELS
 from tests.models.serving import running
 
@@ -75,7 +75,7 @@ class Watched:
         return await self._door.infer(request, served)
 
 
-def connector_of(ports: Ports, kind: str = "triton") -> Connector:
+def connector_of(ports: TritonPorts, kind: str = "triton") -> Connector:
     sides = {
         "triton": {"kind": "triton", "grpc": f"127.0.0.1:{ports.grpc}"},
         "kserve over grpc": {"kind": "kserve", "grpc": f"127.0.0.1:{ports.grpc}"},
@@ -96,7 +96,7 @@ class Clock:
 
 @contextlib.asynccontextmanager
 async def names_at(
-    ports: Ports,
+    ports: TritonPorts,
     kind: str = "triton",
     *,
     max_waiting: int = 256,

@@ -45,7 +45,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveGateway]:
     from gateway.models import adopt, declaration  # ONNX Runtime takes a second to import
 
     for path in declaration.declared(repository):
-        document["models"] |= adopt.settings_of(declaration.load(path))
+        document["models"] |= adopt.declared_settings(declaration.load(path))
     yaml.safe_dump(document)  # what the command printed is plain YAML
     with live.serving(document, scratch) as serving:
         yield serving

@@ -116,7 +116,8 @@ def aftermath(
         echoing_grpc() as rpc,
         _collecting() as receiver,
     ):
-        document = _with_echoes(settings(cloud, scratch, log={"level": "debug"}), http, rpc)
+        document = settings(cloud, scratch, ["simple_string"], log={"level": "debug"})
+        document = _with_echoes(document, http, rpc)
         if receiver is not None:
             document["telemetry"] = {
                 "otlp_url": receiver.url, "trace_ratio": 1.0, "push_metrics": True,

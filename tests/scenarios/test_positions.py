@@ -53,7 +53,8 @@ def house(
     # Cards, wherever they stand: the words beside them are in no language of the names model, and
     # the calls share their first turns, which taint nothing here.
     classify = {"names": "off", "memory": {"taint_s": 0.001}}
-    document = settings(outside, scratch, classify=classify, routing={"policy": "static_split"})
+    routing = {"policy": "static_split"}
+    document = settings(outside, scratch, ["simple_string"], classify=classify, routing=routing)
     with serving(document, scratch) as gateway:
         yield gateway
 
@@ -465,7 +466,7 @@ def test_ids_that_the_caller_chose_do_not_leave(
     record = rig.record(told)
     key = alias_key.known(rig.house.audit)
     assert key is not None
-    written = key.of_call(asked), key.of_trace(trace)
+    written = key.call_alias(asked), key.trace_alias(trace)
     assert (told["x-spillway-zone"], record["id"], record["trace"]) == ("cloud", *written)
     recorded = rig.house.audited()
     assert not any(part.encode() in recorded for part in (asked, trace, trace[:16]))

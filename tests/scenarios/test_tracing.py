@@ -105,7 +105,7 @@ class Traced:
 def traced(cloud: SimulatedCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     scratch = tmp_path_factory.mktemp("traced")
     with collector() as receiver, listening() as server:
-        document = settings(cloud, scratch, routing={"policy": "static_split"})
+        document = settings(cloud, scratch, ["simple_string"], routing={"policy": "static_split"})
         document["telemetry"] = {
             "otlp_url": receiver.url, "trace_ratio": 1.0, "push_metrics": True,
             "push_metrics_s": 1.0,

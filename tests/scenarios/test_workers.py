@@ -128,7 +128,7 @@ class House:
 
     def ask(self, key: str, model: str, text: str = "Hi.", **headers: str) -> httpx.Response:
         """Over a connection of its own, so that either worker may get it."""
-        with httpx.Client(base_url=self.gateway.http_url, trust_env=False, timeout=30) as client:
+        with self.gateway.connect() as client:
             return client.post(
                 "/v1/chat/completions",
                 json={"model": model, "max_tokens": 4, "messages": said(text)},
@@ -142,7 +142,7 @@ class House:
 
     def status(self) -> dict[str, Any]:
         headers = {"authorization": "Bearer open-key"}
-        with httpx.Client(base_url=self.gateway.http_url, trust_env=False, timeout=30) as client:
+        with self.gateway.connect() as client:
             return dict(client.get("/status", headers=headers).json())
 
     def pids(self) -> dict[int, int]:
@@ -298,12 +298,12 @@ def test_a_conversation_that_was_restricted_is_so_at_every_worker(house: House) 
     labelled = {"x-spillway-sensitivity": "restricted"}
     body: dict[str, Any] = {"model": "either", "max_tokens": 4, "messages": first}
     headers = {"authorization": "Bearer open-key"}
-    with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+    with house.gateway.connect() as client:
         client.post("/v1/chat/completions", json=body, headers=headers | labelled)
     body["messages"] = [*first, {"role": "assistant", "content": "Well."}, *said("Go on.")]
     zones: Counter[str] = Counter()
     for _ in range(24):
-        with httpx.Client(base_url=house.gateway.http_url, trust_env=False) as client:
+        with house.gateway.connect() as client:
             answer = client.post("/v1/chat/completions", json=body, headers=headers)
             zones[answer.headers["x-spillway-zone"]] += 1
     assert zones == Counter({"onprem": 24})
@@ -335,7 +335,7 @@ def test_what_is_drained_at_one_worker_is_at_all(house: House) -> None:
     operator = {"authorization": "Bearer operator-key-0123456789"}
 
     def drain(drained: bool) -> None:
-        with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+        with house.gateway.connect() as client:
             asked = {"endpoint": "own", "drained": drained}
             assert client.post("/console/drain", json=asked, headers=operator).status_code == 200
 
@@ -370,7 +370,7 @@ def test_the_console_shows_the_calls_of_all_workers_and_explains_each(house: Hou
     ids = {house.ask("open", "here").headers["x-request-id"] for _ in range(40)}
 
     def whole() -> bool:
-        with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+        with house.gateway.connect() as client:
             picture = picture_of(client, operator)
         counted = sum(c["calls"] for c in picture["counts"])
         return (
@@ -378,14 +378,14 @@ def test_the_console_shows_the_calls_of_all_workers_and_explains_each(house: Hou
         )
 
     wait_until(whole, 20)
-    with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+    with house.gateway.connect() as client:
         picture = picture_of(client, operator)
     shown = picture["decisions"]
     assert len({d["decision"] for d in shown}) == len(shown)
     assert [d["time"] for d in shown] == sorted(d["time"] for d in shown)
     explained = set()
     for decision in shown[-40:]:  # each over a connection of its own, to either worker
-        with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+        with house.gateway.connect() as client:
             found = client.get(f"/console/decisions/{decision['decision']}", headers=operator)
         assert found.status_code == 200
         assert {k: found.json()[k] for k in ("time", "model", "tenant")} == {
@@ -393,7 +393,7 @@ def test_the_console_shows_the_calls_of_all_workers_and_explains_each(house: Hou
         }
         explained.add(found.json()["id"])
     assert explained == ids
-    with httpx.Client(base_url=house.gateway.http_url, trust_env=False, timeout=30) as client:
+    with house.gateway.connect() as client:
         for unknown in ("3-1", "1-999999", "x-1", "1-", "-1", "1-1-1"):
             found = client.get(f"/console/decisions/{unknown}", headers=operator)
             assert found.status_code == 404, unknown

@@ -30,13 +30,15 @@ class SimulatedClassifier:
             why = "entities"
         return _verdict(request, why)
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
         story = self._witness.calls[number_of(request)]
         why = await self._look(request, story.plan, story.plan.door)
         if why is None and story.plan.secret is Secret.NAME:
             why = "entities"
-        story.cleared = why is None and not found.restricted
-        self._witness.told("looked", story.plan.number, why)
+        story.cleared = why is None and not classification.restricted
+        self._witness.decisions("looked", story.plan.number, why)
         return replace(_verdict(request, why), complete=why in (None, "entities"))
 
     async def _look(self, request: InferenceRequest, plan: CallPlan, how: Look) -> str | None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from prometheus_client import Gauge
 
-from gateway.accounting.ledger.database import Database
-from gateway.accounting.ledger.ledger import InPlace, Ledger
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.database import LedgerDatabase
+from gateway.accounting.ledger.ledger import InlineRunner, Ledger
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.ledger.sqlite import SqliteDatabase
-from gateway.accounting.ledger.store import Store
+from gateway.accounting.ledger.store import LedgerStore
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
@@ -35,9 +35,9 @@ from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health.canary_requests import CanaryDoors
-from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.prober import Watch
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.call_account import Accounts
 from gateway.pipeline.dispatcher import Dispatcher
@@ -74,7 +74,7 @@ class Composed:
     admission: Admission
     accounts: Accounts
     watch: Watch
-    tending: Tending
+    tending: CanaryRunner
     budgets: SpillBudgets
     policy: Policy
     pipelines: list[Pipeline]  # the newest takes calls, the others finish theirs
@@ -83,7 +83,7 @@ class Composed:
     dispatcher: Dispatcher
     shadows: Shadows | None
     ledger: Ledger
-    kept: Database  # the ledger's
+    kept: LedgerDatabase  # the ledger's
     gauge_before: float  # a world that was halted leaves it up
 
     def pipeline(self, policy: Policy) -> Pipeline:
@@ -178,12 +178,12 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
     limits = LimitSettings(
         max_concurrent=plan.max_concurrent, max_concurrent_per_tenant=plan.max_per_tenant
     )
-    budgets = SpillBudgets(Limits.usd(plan.spill_budget_usd), {}, clock)
+    budgets = SpillBudgets(BudgetLimits.usd(plan.spill_budget_usd), {}, clock)
     spill = SpillControl(SpillStop(None, clock), budgets)
     kept = SqliteDatabase(None)
-    store = Store(kept, "world", ambient.wall_s)
+    store = LedgerStore(kept, "world", ambient.wall_s)
     ledger = Ledger(
-        store, budgets.limits, budgets, LedgerWatch(METRICS), clock, InPlace(), _LONGEST_S, 1
+        store, budgets.limits, budgets, LedgerWatch(METRICS), clock, InlineRunner(), _LONGEST_S, 1
     )
     spill.leases = ledger.leases
     fleet = Fleet(
@@ -206,7 +206,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         admission=Admission(limits),
         accounts=Accounts(log, METRICS, clock, lambda: "policy", ledger, witness.before_dispatch),
         watch=Watch(places, _learn_nothing, METRICS),
-        tending=Tending(fleet, catalog, _canary, CanaryDoors(log).infer, METRICS, clock),
+        tending=CanaryRunner(fleet, catalog, _canary, CanaryDoors(log).infer, METRICS, clock),
         budgets=budgets,
         policy=policy,
         pipelines=[],
@@ -228,11 +228,11 @@ def _value_of(gauge: Gauge) -> float:
     return sum(sample.value for metric in gauge.collect() for sample in metric.samples)
 
 
-async def _canary(name: str, place: Place, model: str) -> Payload:
+async def _canary(name: str, place: EndpointState, model: str) -> Payload:
     return CANARY
 
 
-async def _learn_nothing(name: str, place: Place) -> bool:
+async def _learn_nothing(name: str, place: EndpointState) -> bool:
     return True
 
 
@@ -244,7 +244,7 @@ def _endpoint(plan: EndpointPlan) -> Endpoint:
     return Endpoint(plan.name, plan.zone, "triton", served)
 
 
-def _place(endpoint: SimulatedEndpoint, probe_s: float) -> Place:
+def _place(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
     plan = endpoint.plan
     away = plan.zone is Zone.CLOUD
     settings = EndpointSettings.model_construct(
@@ -256,7 +256,7 @@ def _place(endpoint: SimulatedEndpoint, probe_s: float) -> Place:
         connect_timeout_ms=100.0,
         probe_s=probe_s,
     )
-    return Place(
+    return EndpointState(
         settings=settings,
         connector=endpoint,
         onprem=None if away else OnPremDoor(endpoint),

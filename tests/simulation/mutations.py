@@ -93,7 +93,7 @@ def found(mutation: Mutation, most: int) -> Found:
     with tempfile.TemporaryDirectory(prefix="mutation-") as scratch:
         root = Path(scratch)
         for folder in ("gateway", "tests/simulation"):
-            ignored = shutil.ignore_patterns("__pycache__", "weights", "demo")
+            ignored = shutil.ignore_patterns("weights", "demo")
             shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
         for file in ("__init__.py", "marks.py"):
             shutil.copy(ROOT / "tests" / file, root / "tests")

@@ -26,7 +26,7 @@ class SimulatedPseudonyms:
         self._witness = witness
 
     async def instead(
-        self, request: InferenceRequest, found: Classification
+        self, request: InferenceRequest, classification: Classification
     ) -> SimulatedInstead | None:
         story = self._witness.calls[number_of(request)]
         await asyncio.sleep(story.plan.look_s)
@@ -40,7 +40,7 @@ class SimulatedPseudonyms:
 class SimulatedInstead:
     def __init__(self, request: InferenceRequest, story: CallStory) -> None:
         self.request = request
-        self.found = Classification(
+        self.classification = Classification(
             request.id, Sensitivity.CLEAR, "pseudonymised", complete=True,
             pseudonymised={"PERSON": 1},
         )  # fmt: skip

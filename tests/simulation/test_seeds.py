@@ -60,7 +60,7 @@ def test_a_seed_replays_exactly_in_another_process(hash_seed: str) -> None:
 def test_a_world_where_nothing_ever_answers_ends_all_the_same() -> None:
     """Also its calls: each by its deadline, and each settled."""
     hangs = (Spell(float("inf"), Mood.HANGS, Probe.YES),)
-    for seed in range(6):
+    for seed in range(3):
         plan = planned(seed)
         deaf = tuple(replace(endpoint, spells=hangs) for endpoint in plan.endpoints)
         world = World(replace(plan, endpoints=deaf))
@@ -96,7 +96,7 @@ def test_shadow_policies_change_nothing() -> None:
     """O4: each of these worlds takes the same course, to the last record, with shadows and
     without."""
     asked = 0
-    for seed in range(12):
+    for seed in range(4):
         digests = set()
         for shadows in (True, False):
             world = World(replace(planned(seed), shadows=shadows))
@@ -106,4 +106,4 @@ def test_shadow_policies_change_nothing() -> None:
             digests.add(world.ran().digest)
             asked += world.witness.shadowed
         assert len(digests) == 1, f"seed {seed}"
-    assert asked > 300, "nobody asked them: this test could not fail"
+    assert asked > 100, "nobody asked them: this test could not fail"

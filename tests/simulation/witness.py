@@ -108,13 +108,13 @@ class Witness:
     def broken(self, rule: str, what: str) -> None:
         self.violations.append(Violation(self._plan.seed, rule, what, self.now_s))
 
-    def told(self, *what: object) -> None:
+    def decisions(self, *what: object) -> None:
         self._trace.add(self.now_s, *what)
 
     # What endpoints see
 
     def opened(self, endpoint: EndpointPlan, number: int, model: str, masked: bool) -> None:
-        self.told("opened", endpoint.name, number, masked)
+        self.decisions("opened", endpoint.name, number, masked)
         story = self.calls[number]
         story.opened.append(endpoint.name)
         story.running += 1
@@ -175,7 +175,7 @@ class Witness:
 
     def ran(self, endpoint: EndpointPlan, number: int, model: str, how: str) -> None:
         """Nothing runs for the call there any more."""
-        self.told("ran", endpoint.name, number, how)
+        self.decisions("ran", endpoint.name, number, how)
         story = self.calls[number]
         if how == "whole":
             story.given_whole.add(endpoint.name)
@@ -190,7 +190,7 @@ class Witness:
 
     def recorded(self, record: Mapping[str, Any]) -> None:
         number = int(record["id"])
-        self.told("recorded", number, record["outcome"], record.get("end_reason"))
+        self.decisions("recorded", number, record["outcome"], record.get("end_reason"))
         self._zones_only_shrink(number, record["attempts"])
         if "sensitivity" in record:
             self._classes[number] = record["sensitivity"]
@@ -238,14 +238,14 @@ class Witness:
     def released(self, story: CallStory, placement: Placement) -> None:
         """Its answer begins."""
         story.committed, story.placement = True, placement
-        self.told("released", story.plan.number, placement.endpoint, placement.reason)
+        self.decisions("released", story.plan.number, placement.endpoint, placement.reason)
         if placement.endpoint not in story.on_record:
             self.broken("B4", f"call {story.plan.number}: answered without its record")
 
     def ended(self, story: CallStory) -> None:
         plan, error = story.plan, story.error
         story.ended_s = self.now_s
-        self.told("ended", plan.number, type(error).__name__, len(story.frames), story.whole)
+        self.decisions("ended", plan.number, type(error).__name__, len(story.frames), story.whole)
         late_s = self.now_s - max(story.deadline_s, story.left_s or 0.0)
         if late_s > GRACE_S:
             self.broken("D1", f"call {plan.number} ended {late_s:.3f} s after its deadline")

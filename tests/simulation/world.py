@@ -140,7 +140,7 @@ class World:
 
     async def _drain(self) -> None:
         assert self._gateway is not None
-        self.witness.told("drains")
+        self.witness.decisions("drains")
         await self._gateway.drain(self.plan.drain_s)
         self._loop.call_later(GRACE_S, self._all_ended)
 
@@ -151,7 +151,7 @@ class World:
 
     async def _reload(self) -> None:
         assert self._gateway is not None
-        self.witness.told("reloads")
+        self.witness.decisions("reloads")
         self._gateway.reload()
 
     def _quiet(self, gateway: Composed) -> None:
@@ -169,7 +169,7 @@ class World:
         request = self._request(call)
         story = CallStory(call, request.deadline.at_s, gateway.policy.spill)
         self.witness.calls[call.number] = story
-        self.witness.told("arrives", call.number)
+        self.witness.decisions("arrives", call.number)
         asking = self._explain if call.explained else self._ask
         task = self._loop.create_task(asking(gateway, request, story))
         self._callers.add(task)
@@ -187,7 +187,7 @@ class World:
     def _leaves(self, task: asyncio.Task[None], story: CallStory) -> None:
         if task.done():
             return
-        self.witness.told("leaves", story.plan.number)
+        self.witness.decisions("leaves", story.plan.number)
         story.left_s = self._clock()
         task.cancel()
         self._loop.call_later(story.plan.leaves_again_s, task.cancel)

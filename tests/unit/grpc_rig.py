@@ -114,10 +114,10 @@ class FakeInspection:
     onprem: bool = True
     names: Mapping[str, str] = field(default_factory=dict)
 
-    def of_server(self) -> Inspector:
+    def server_inspector(self) -> Inspector:
         return self.inspector
 
-    def of_model(self, model: str) -> tuple[Inspector, str]:
+    def model_inspector(self, model: str) -> tuple[Inspector, str]:
         return self.inspector, self.names.get(model, model)
 
     def live(self) -> bool:

@@ -42,18 +42,18 @@ from gateway.core.types import (
     Usage,
     WireProtocol,
     Zone,
-    flow_of,
     in_chunk,
+    stream_flow,
 )
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.call_account import Accounts
 from gateway.pipeline.dispatcher import Dispatcher
-from gateway.pipeline.pipeline import Classifier, Pipeline
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.pipeline import ClassifierPort, Pipeline
+from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.retries import RetryBudget
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.routing.policy import Policy
@@ -260,8 +260,10 @@ class ScriptedClassifier:
             self.inside.discard(request.id)
         return verdict(request, self._reason)
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
-        return found
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
+        return classification
 
 
 def verdict(request: InferenceRequest, reason: str = "entities") -> Classification:
@@ -276,7 +278,7 @@ def verdict(request: InferenceRequest, reason: str = "entities") -> Classificati
 class Known:
     """A verdict, and a door at which nobody looks."""
 
-    found: Classification
+    classification: Classification
 
     async def to_leave(self) -> None:
         return None
@@ -350,7 +352,7 @@ class Setup:
     hedging: bool = False
     max_batch: int = 1
     block_unknown: bool = False
-    classifier: Classifier = field(default_factory=ScriptedClassifier)
+    classifier: ClassifierPort = field(default_factory=ScriptedClassifier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +400,7 @@ class Rig:
         )  # fmt: skip
         self.fleet.assume_up()
         self.admission: Admission = Admission(setup.limits) if before is None else before.admission
-        self.limits: Limits = Limits(now_s) if before is None else before.limits
+        self.limits: RateLimits = RateLimits(now_s) if before is None else before.limits
         self.accounts = Accounts(self.log, self.metrics, now_s, lambda: policy)
         self.classifier = setup.classifier
         self.dispatcher = Dispatcher(self.fleet, now_s, setup.retries, setup.hedging)
@@ -475,7 +477,7 @@ async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
             return
         assert isinstance(frame, ServerEvent)
         frames.append(frame.data)
-        if (flow := flow_of(reply.frames)) is not None:
+        if (flow := stream_flow(reply.frames)) is not None:
             await flow(Sink(take, lambda chunk: take(in_chunk(chunk))))
 
 
@@ -485,13 +487,13 @@ def _endpoint(site: Site) -> Endpoint:
     )
 
 
-def _place(site: Site) -> Place:
+def _place(site: Site) -> EndpointState:
     settings = EndpointSettings(
         kind="triton", zone=site.zone, grpc=site.address,
         expected_ms=site.expected_ms, max_in_flight=site.max_in_flight,
     )  # fmt: skip
     away = site.zone is Zone.CLOUD
-    return Place(
+    return EndpointState(
         settings=settings,
         connector=site.connector,
         onprem=None if away else OnPremDoor(site.connector),

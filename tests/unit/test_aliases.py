@@ -19,16 +19,16 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 def test_an_alias_says_nothing_of_its_id() -> None:
     one, other = Aliases(b"k" * 32), Aliases(b"l" * 32)
     for given in (TRACE, CARD.zfill(32)):
-        alias = one.of_trace(given)
+        alias = one.trace_alias(given)
         assert re.fullmatch("[0-9a-f]{32}", alias)
-        assert alias == one.of_trace(given.upper()) != other.of_trace(given)
+        assert alias == one.trace_alias(given.upper()) != other.trace_alias(given)
         assert CARD not in alias
-    assert one.of_trace(TRACE) != one.of_call(str(uuid.UUID(TRACE))).replace("-", "")
+    assert one.trace_alias(TRACE) != one.call_alias(str(uuid.UUID(TRACE))).replace("-", "")
 
 
 def test_an_alias_of_an_id_is_one() -> None:
     given = str(uuid.uuid4())
-    alias = uuid.UUID(Aliases(b"k" * 32).of_call(given))
+    alias = uuid.UUID(Aliases(b"k" * 32).call_alias(given))
     assert (alias.version, alias.variant) == (8, uuid.RFC_4122)
 
 
@@ -55,10 +55,10 @@ def test_traces_of_64_bits_are_gone_on_with() -> None:
 
 def test_a_key_is_made_once_and_nobody_else_reads_it(tmp_path: Path) -> None:
     directory = tmp_path / "audit"
-    first, second = (alias_key.aliases(directory).of_trace(TRACE) for _ in range(2))
+    first, second = (alias_key.aliases(directory).trace_alias(TRACE) for _ in range(2))
     known = alias_key.known(directory / "worker-1")
     assert known is not None
-    assert first == second == known.of_trace(TRACE)
+    assert first == second == known.trace_alias(TRACE)
     assert (directory / alias_key.NAME).stat().st_mode & 0o777 == 0o600
     assert [p.name for p in directory.iterdir()] == [alias_key.NAME]
 
@@ -66,5 +66,7 @@ def test_a_key_is_made_once_and_nobody_else_reads_it(tmp_path: Path) -> None:
 def test_without_a_place_for_the_key_ids_have_aliases_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     made = alias_key.aliases(tmp_path / "file" / "audit")
-    assert made.of_trace(TRACE) != alias_key.aliases(tmp_path / "file" / "audit").of_trace(TRACE)
+    assert made.trace_alias(TRACE) != alias_key.aliases(tmp_path / "file" / "audit").trace_alias(
+        TRACE
+    )
     assert alias_key.known(tmp_path) is None

@@ -12,7 +12,7 @@ import pytest
 
 import gateway
 from gateway.core import ambient
-from gateway.core.ambient import Lots, Sources, drawn_from
+from gateway.core.ambient import Sources, UnseededRandom, drawn_from
 from gateway.core.deadline import Deadline
 
 PACKAGE = Path(gateway.__file__).parent
@@ -146,7 +146,7 @@ def test_a_clock_that_is_kept_is_the_one_of_the_sources_that_were_there() -> Non
 
 
 def test_lots_are_spread_over_their_range() -> None:
-    lots = Lots()
+    lots = UnseededRandom()
     drawn = [lots.random() for _ in range(2000)]
     assert 0.0 <= min(drawn) < 0.05
     assert 0.95 < max(drawn) < 1.0

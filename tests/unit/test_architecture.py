@@ -10,6 +10,7 @@ import ast
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -132,11 +133,19 @@ def within(module: str) -> str:
     return module.partition(".")[2]
 
 
-def imports() -> Iterator[Import]:
-    for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            for imported in _named(node):
-                yield Import(name, imported, getattr(node, "lineno", 0))
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    return tuple(
+        Import(name, imported, getattr(node, "lineno", 0))
+        for name, path in MODULES.items()
+        for node in ast.walk(tree_of(path))
+        for imported in _named(node)
+    )
 
 
 def _named(node: ast.AST) -> Iterator[str]:
@@ -151,9 +160,6 @@ def _named(node: ast.AST) -> Iterator[str]:
         for alias in node.names:
             submodule = f"{within(node.module)}.{alias.name}".lstrip(".")
             yield submodule if submodule in MODULES else within(node.module)
-
-
-IMPORTS = tuple(imports())
 
 
 def below(package: str, module: str) -> str | None:
@@ -184,7 +190,7 @@ def test_every_module_stands_in_a_room() -> None:
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if room and room != "__main__"])
 def test_each_room_says_what_it_is_for(room: str) -> None:
-    said = ast.get_docstring(ast.parse(MODULES[room].read_bytes()))
+    said = ast.get_docstring(tree_of(MODULES[room]))
     assert said
     assert len(said.splitlines()) <= 30
 
@@ -196,13 +202,13 @@ def test_no_room_is_too_full() -> None:
 
 def test_imports_point_down() -> None:
     rank = {room: at for at, room in enumerate(ROOMS)}
-    wrong = [str(i) for i in IMPORTS if rank[top(i.imported)] > rank[top(i.importer)]]
+    wrong = [str(i) for i in imports() if rank[top(i.imported)] > rank[top(i.importer)]]
     assert wrong == []
 
 
 def test_no_two_modules_import_each_other() -> None:
     left: dict[str, set[str]] = {name: set() for name in MODULES}
-    for i in IMPORTS:
+    for i in imports():
         if i.imported != i.importer and i.imported in left:
             left[i.importer].add(i.imported)
     while free := {name for name, needs in left.items() if not needs & left.keys()}:
@@ -214,7 +220,7 @@ def test_no_two_modules_import_each_other() -> None:
 def test_members_of_a_family_do_not_import_each_other(family: str) -> None:
     wrong = [
         str(i)
-        for i in IMPORTS
+        for i in imports()
         if below(family, i.importer) is not None
         and member_of(family, i.imported) not in (None, member_of(family, i.importer))
         and i.importer != REGISTRY
@@ -224,14 +230,14 @@ def test_members_of_a_family_do_not_import_each_other(family: str) -> None:
 
 
 def test_every_exception_to_the_rule_is_still_needed() -> None:
-    assert {(i.importer, i.imported) for i in IMPORTS} >= ACROSS
+    assert {(i.importer, i.imported) for i in imports()} >= ACROSS
 
 
 @pytest.mark.parametrize("package", DOORS)
 def test_packages_are_used_through_their_doors(package: str) -> None:
     wrong = [
         str(i)
-        for i in IMPORTS
+        for i in imports()
         if below(package, i.importer) is None
         and top(i.importer) not in ("cli", "demo")
         and below(package, i.imported) not in (None, *DOORS[package])
@@ -243,19 +249,19 @@ def test_only_the_composition_root_makes_doors_to_endpoints() -> None:
     """Whoever could wrap a connector in a door of the wrong zone could send a call past both
     guards; the one who does it is the one who reads the zone from the settings."""
     makers = {"endpoints.connectors.egress", REGISTRY}
-    assert {i.importer for i in IMPORTS if i.imported in makers} == {"app.endpoint_set"}
+    assert {i.importer for i in imports() if i.imported in makers} == {"app.endpoint_set"}
 
 
 def test_nothing_but_its_command_knows_the_demo() -> None:
     importers = {
-        i.importer for i in IMPORTS if top(i.imported) == "demo" and top(i.importer) != "demo"
+        i.importer for i in imports() if top(i.imported) == "demo" and top(i.importer) != "demo"
     }
     assert importers <= {"cli.demo"}
 
 
 def test_the_simulated_cloud_shares_no_code_with_the_gateway() -> None:
     """What it recorded is evidence only if it reads the wire by itself."""
-    cloud = [i for i in IMPORTS if i.importer.startswith("demo.cloud")]
+    cloud = [i for i in imports() if i.importer.startswith("demo.cloud")]
     assert [str(i) for i in cloud if not i.imported.startswith("demo.cloud")] == []
 
 
@@ -264,7 +270,7 @@ def test_the_pure_core_does_no_io(part: str) -> None:
     waits = {"asyncio", "socket", "httpx", "grpc", "logging", "os", "pathlib", "subprocess"}
     for name, path in MODULES.items():
         if below(part, name) is not None and name not in WAITING:
-            tree = ast.parse(path.read_bytes())
+            tree = tree_of(path)
             imported = {n.name for n in _imported_modules(tree)}
             assert not {top(n) for n in imported} & waits, name
 
@@ -293,7 +299,7 @@ def test_imports_within_functions_say_why() -> None:
 def _lines_of_late_imports(path: Path) -> list[int]:
     functions = (
         node
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     found = {

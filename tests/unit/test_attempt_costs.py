@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.accounting.ledger.entry import Entry
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.pricing import nano
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.core.errors import Unconnected, UpstreamFailed
@@ -98,7 +98,7 @@ def test_what_was_not_served_costs_nothing_and_closes_no_budget(plan: Plan, stre
     """By tokens: without any that were counted the most that the call could cost would be due."""
 
     async def main() -> None:
-        spill = SpillControl(SpillStop(None, now_s), SpillBudgets(Limits.usd(1.0), {}, now_s))
+        spill = SpillControl(SpillStop(None, now_s), SpillBudgets(BudgetLimits.usd(1.0), {}, now_s))
         rig, entries = kept(cloud(plan), setup=Setup(spill=spill))
         models: Any = rig.catalog.endpoints["cloud"].models
         models[MODEL] = ServedModel(MODEL, price_usd_per_1k_tokens=0.03)
@@ -164,7 +164,7 @@ def test_an_attempt_that_was_never_sent_costs_nothing() -> None:
     """It is on record, as every attempt is."""
 
     async def main() -> None:
-        budgets = SpillBudgets(Limits(), {}, now_s)
+        budgets = SpillBudgets(BudgetLimits(), {}, now_s)
         spill = SpillControl(SpillStop(None, now_s), budgets)
         rig, entries = kept(cloud(Plan(open_s=0.5)), setup=Setup(spill=spill))
         first = asyncio.create_task(rig.call(request("clear", budget_s=5.0)))
@@ -283,7 +283,7 @@ class _Down:
 @pytest.mark.parametrize("which", ["clear", "restricted"])
 def test_while_the_ledger_is_down_all_calls_are_served_on_the_premises(which: str) -> None:
     async def main() -> None:
-        spill = SpillControl(SpillStop(None, now_s), SpillBudgets(Limits(), {}, now_s))
+        spill = SpillControl(SpillStop(None, now_s), SpillBudgets(BudgetLimits(), {}, now_s))
         spill.leases = _Down()
         rig, _ = kept(onprem(), cloud(), setup=Setup(spill=spill))
         ended = await rig.call(request(which))
@@ -298,7 +298,9 @@ def test_while_the_ledger_is_down_all_calls_are_served_on_the_premises(which: st
 
 def test_a_used_up_budget_never_blocks_the_premises() -> None:
     async def main() -> None:
-        spill = SpillControl(SpillStop(None, now_s), SpillBudgets(Limits.usd(total=0), {}, now_s))
+        spill = SpillControl(
+            SpillStop(None, now_s), SpillBudgets(BudgetLimits.usd(total=0), {}, now_s)
+        )
         rig, entries = kept(onprem(), cloud(), setup=Setup(spill=spill))
         for n in range(20):
             assert (await rig.call(request(f"clear{n}"))).error is None

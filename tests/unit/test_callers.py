@@ -208,7 +208,8 @@ def built(
         "models: {m: {served_by: [{endpoint: gpu}]}}\n"
     )
     services = Services(
-        handle=_never, callers=known, catalog=Catalog.of(settings), inspection=cast(Any, None),
+        handle=_never, callers=known, catalog=Catalog.from_settings(settings),
+        inspection=cast(Any, None),
         limits=settings.limits, new_id=lambda: "id", clock=lambda: 0.0,
     )  # fmt: skip
     arrival = intake.arrive(said, services)

@@ -29,7 +29,7 @@ models:
 
 @pytest.fixture
 def catalog() -> Catalog:
-    return Catalog.of(config.parse(TEXT))
+    return Catalog.from_settings(config.parse(TEXT))
 
 
 def test_a_declared_model_is_what_the_settings_say(catalog: Catalog) -> None:

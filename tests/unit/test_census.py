@@ -164,5 +164,5 @@ async def test_a_server_that_did_not_tell_is_asked_again() -> None:
     watch = Watch(rig.fleet.places, learn, rig.metrics)
     await watch.learn("gpu")
     for _ in range(25):
-        await watch.look_at("gpu")
+        await watch.probe("gpu")
     assert asked == ["gpu", "gpu"]

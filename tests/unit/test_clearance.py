@@ -22,17 +22,19 @@ class TwoLooks:
     async def classify(self, request: InferenceRequest) -> Classification:
         return Classification(request.id, Sensitivity.CLEAR, "clear", classify_s=0.001)
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
         self.completed.append(request.id.split("-")[0])
         if request.id.split("-")[0] in self.named:
             return replace(
-                found,
+                classification,
                 sensitivity=Sensitivity.RESTRICTED,
                 reason="entities",
                 entities={"PERSON": 1},
                 complete=True,
             )
-        return replace(found, complete=True)
+        return replace(classification, complete=True)
 
 
 def rig_of(looks: TwoLooks, *sites: Site) -> Rig:
@@ -112,9 +114,9 @@ def test_explain_looks_as_far_as_the_live_decision_would() -> None:
         leaves = await rig.pipeline.explain(request("leaves"))
         assert leaves.decision is not None
         assert leaves.decision.attempts[0].zone is Zone.CLOUD
-        assert leaves.found.complete
+        assert leaves.classification.complete
         named = await rig.pipeline.explain(request("named"))
-        assert named.found.restricted
+        assert named.classification.restricted
         assert isinstance(named.refusal, OnpremUnavailable)
 
     run(explain())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.core.errors import NoEligibleEndpoint, SpillClosed, UpstreamBusy, UpstreamFailed
 from gateway.core.types import Zone
@@ -30,7 +30,9 @@ from tests.unit.harness import (
 
 
 def budgeted(usd: float) -> Callable[[], SpillControl]:
-    return lambda: SpillControl(SpillStop(None, now_s), SpillBudgets(Limits.usd(usd), {}, now_s))
+    return lambda: SpillControl(
+        SpillStop(None, now_s), SpillBudgets(BudgetLimits.usd(usd), {}, now_s)
+    )
 
 
 def test_a_used_up_budget_keeps_clear_calls_on_the_premises() -> None:
@@ -89,7 +91,7 @@ def test_the_switch_also_stops_calls_that_were_decided_on_and_not_yet_sent(
 
     async def main() -> None:
         file = tmp_path / "stop"
-        spill = SpillControl(SpillStop(file, now_s), SpillBudgets(Limits(), {}, now_s))
+        spill = SpillControl(SpillStop(file, now_s), SpillBudgets(BudgetLimits(), {}, now_s))
         slow_failure = Plan(open_s=0.5, error=lambda: UpstreamFailed("it answered 500"))
         rig = Rig(onprem(slow_failure), cloud(), setup=Setup(spill=spill))
         calling = asyncio.create_task(rig.call(request("clear", budget_s=5.0)))

@@ -8,7 +8,7 @@ from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, NoEligibleEndpoint, UpstreamBusy, UpstreamFailed
 from gateway.core.types import Endpoint, InferenceRequest, TensorCall, WireProtocol
 from gateway.endpoints.fleet import Fleet
-from gateway.simulate.site import CLOUD, Site
+from gateway.simulate.site import CLOUD, SimulatedSite
 from gateway.simulate.workload import MODES
 from tests.unit import harness
 from tests.unit.harness import HANGS, Plan, cloud, request, run
@@ -22,7 +22,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.clock = HandClock()
-        self.fleet: Fleet = Site.assumed(MODES["ms"], 1).fleet(self.clock, MODES["ms"])
+        self.fleet: Fleet = SimulatedSite.assumed(MODES["ms"], 1).fleet(self.clock, MODES["ms"])
         self.cloud: Endpoint = self.fleet.endpoint(CLOUD)
         self.server: Endpoint = self.fleet.endpoint("server-1")
         self.request = InferenceRequest(
@@ -36,7 +36,7 @@ class Rig:
 
     @property
     def room(self) -> int:
-        return self.fleet.room_abroad(CLOUD, MODEL)
+        return self.fleet.cloud_room(CLOUD, MODEL)
 
     def answers(self, times: int, took_s: float = 0.2, endpoint: Endpoint | None = None) -> None:
         to = endpoint or self.cloud

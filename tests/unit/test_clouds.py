@@ -126,7 +126,7 @@ def test_a_server_that_is_back_takes_the_calls_that_wait_for_the_cloud() -> None
         waits = asyncio.create_task(rig.call(request("clear", 3.0)))
         await asyncio.sleep(0.5)
         place = rig.fleet.place("gpu")
-        place.came_up()
+        place.server_up()
         place.lanes[MODEL].health.prove()
         rig.fleet.returned("gpu", MODEL)
         ended = await waits

@@ -244,7 +244,7 @@ def test_an_endpoint_with_several_models_of_one_name_is_a_place_for_each() -> No
         ("out", "gpt-4.1"),
         ("out#r1:free", "r1:free"),
     ]
-    catalog = Catalog.of(settings)
+    catalog = Catalog.from_settings(settings)
     assert catalog.find("chat").endpoints == ("gpu", "out", "out#r1:free")
     served = {name: its.models["chat"].model for name, its in catalog.endpoints.items()}
     assert served == {"gpu": "chat", "out": "gpt-4.1", "out#r1:free": "r1:free"}

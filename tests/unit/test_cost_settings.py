@@ -20,7 +20,7 @@ def priced(*lines: str) -> str:
 
 
 def catalog(text: str) -> Catalog:
-    return Catalog.of(config.parse(text, "f.yaml"))
+    return Catalog.from_settings(config.parse(text, "f.yaml"))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from gateway.accounting.records import RecordUnwritable
 from gateway.classify import ScanFailed
 from gateway.classify.names.local import ReaderThread
 from gateway.config import QueueSettings
-from gateway.core.deferred_error import Kept, released
+from gateway.core.deferred_error import DeferredError, released
 from gateway.core.errors import UpstreamFailed
 from gateway.core.types import InferenceRequest
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
@@ -254,7 +254,7 @@ def test_what_is_kept_has_all_of_its_traceback_but_the_frame_that_keeps_it() -> 
     try:
         fails()
     except ValueError as exc:
-        kept = Kept(exc)
+        kept = DeferredError(exc)
     trace = kept.error.__traceback__
     assert trace is not None
     assert trace.tb_frame.f_code is fails.__code__

@@ -526,7 +526,7 @@ def test_every_field_of_what_leaves_and_of_what_operators_do_is_documented() -> 
 def parser_of(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     found = parser.add_subparsers()
-    importlib.import_module(command_line.module_of(command)).register(found)
+    importlib.import_module(command_line.command_module(command)).register(found)
     return found.choices[command]
 
 

@@ -48,10 +48,12 @@ class _AtTheDoor:
         await asyncio.sleep(self.first_s)
         return Classification(request.id, Sensitivity.CLEAR, "clear")
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
         await asyncio.sleep(self.door_s)
         if not request.id.startswith("restricted"):
-            return replace(found, complete=True)
+            return replace(classification, complete=True)
         return Classification(request.id, Sensitivity.RESTRICTED, "entities", complete=True)
 
 

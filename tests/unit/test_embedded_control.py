@@ -16,8 +16,8 @@ import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.endpoints.triton import control
-from gateway.endpoints.triton.control import Control
-from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.control import TritonControl
+from gateway.endpoints.triton.home import ServerDirectory
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from tests.live import MODELS
 
@@ -77,9 +77,9 @@ def test_without_reload_nobody_can_tell_it_anything(tmp_path: Path) -> None:
 
 
 def test_the_key_is_for_its_owner_alone(tmp_path: Path) -> None:
-    home = Home()
+    home = ServerDirectory()
     try:
-        Control(1, "secret", (str(tmp_path.resolve()),)).publish(home.path)
+        TritonControl(1, "secret", (str(tmp_path.resolve()),)).publish(home.path)
         mode = stat.S_IMODE((home.path / "control.json").stat().st_mode)
         assert mode == 0o600
         assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
@@ -90,7 +90,7 @@ def test_the_key_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_a_server_whose_gateway_is_gone_is_not_believed(tmp_path: Path) -> None:
-    left = Path(tempfile.mkdtemp(prefix=Home.PREFIX))
+    left = Path(tempfile.mkdtemp(prefix=ServerDirectory.PREFIX))
     try:
         (left / "lock").touch()
         told = {"http_port": 1, "key": "k", "repositories": [str(tmp_path.resolve())]}
@@ -102,9 +102,9 @@ def test_a_server_whose_gateway_is_gone_is_not_believed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make another user's directory")
 def test_a_directory_of_another_user_is_not_believed(tmp_path: Path) -> None:
-    home = Home()
+    home = ServerDirectory()
     try:
-        Control(1, "k", (str(tmp_path.resolve()),)).publish(home.path)
+        TritonControl(1, "k", (str(tmp_path.resolve()),)).publish(home.path)
         os.chown(home.path, 12345, 12345)
         assert control.running(tmp_path) == []
         os.chown(tmp_path, 12345, 12345)  # unless the repository is that user's too

@@ -28,9 +28,9 @@ from gateway.endpoints.triton.log import LogFilter
 from gateway.endpoints.triton.server import (
     Backoff,
     Loading,
-    Ports,
     ServerState,
     TritonOptions,
+    TritonPorts,
     TritonServer,
 )
 from tests.live import wait_until
@@ -52,7 +52,7 @@ def replaced(**changes: object) -> TritonOptions:
     return replace(OPTIONS, **changes)  # type: ignore[arg-type]
 
 
-async def seven_and_one(ports: Ports) -> int:
+async def seven_and_one(ports: TritonPorts) -> int:
     """7 + 1 by the model `simple`."""
     async with grpcclient.InferenceServerClient(f"127.0.0.1:{ports.grpc}") as client:
         inputs = []

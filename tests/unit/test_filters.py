@@ -14,7 +14,7 @@ from gateway.core.types import (
     Classification,
     DocumentCall,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Operation,
     Payload,
@@ -41,8 +41,8 @@ def found(sensitivity: Sensitivity) -> Classification:
     return Classification("id", sensitivity, "clear")
 
 
-def state(zone: Zone, kind: str = "triton", **changes: Any) -> EndpointState:
-    made = EndpointState(Endpoint("e", zone, kind), ServedModel("m"), available=True)
+def state(zone: Zone, kind: str = "triton", **changes: Any) -> EndpointSnapshot:
+    made = EndpointSnapshot(Endpoint("e", zone, kind), ServedModel("m"), available=True)
     return replace(made, **changes)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.core.errors import (
     ModelDead,
@@ -19,10 +19,10 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamUnreachable,
 )
-from gateway.core.types import EndpointState, ServedModel
+from gateway.core.types import EndpointSnapshot, ServedModel
 from gateway.endpoints.candidates import price_usd
 from gateway.endpoints.prober import Watch
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.queues import Execution
 from gateway.server import status
@@ -43,12 +43,12 @@ from tests.unit.harness import (
 HOLDS = Plan(open_s=1.0)
 
 
-def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointState:
+def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointSnapshot:
     states = rig.fleet.snapshot(request(budget_s=5.0), restricted)
     return next(s for s in states if s.endpoint.name == name)
 
 
-async def learned_nothing(name: str, place: Place) -> bool:
+async def learned_nothing(name: str, place: EndpointState) -> bool:
     return True
 
 
@@ -241,7 +241,7 @@ def test_the_gateway_is_ready_while_any_call_has_a_place() -> None:
 @pytest.mark.parametrize("closed", ["settings", "file", "budget"])
 def test_a_cloud_that_is_closed_makes_nobody_ready(closed: str, tmp_path: Path) -> None:
     async def main() -> None:
-        limits = Limits.usd(0.0) if closed == "budget" else Limits()
+        limits = BudgetLimits.usd(0.0) if closed == "budget" else BudgetLimits()
         file = tmp_path / "stop"
         if closed == "file":
             file.touch()
@@ -260,7 +260,7 @@ def test_a_cloud_that_is_closed_makes_nobody_ready(closed: str, tmp_path: Path) 
 def test_without_a_server_to_ask_inspection_says_so() -> None:
     async def main() -> None:
         rig = Rig(onprem())
-        for ask in (rig.fleet.inspector_of_server, lambda: rig.fleet.inspector_of_model(MODEL)):
+        for ask in (rig.fleet.server_inspector, lambda: rig.fleet.model_inspector(MODEL)):
             with pytest.raises(NoEligibleEndpoint) as caught:
                 ask()
             assert caught.value.retry_after_s
@@ -309,7 +309,7 @@ def test_a_refusal_counts_at_once_and_silence_when_it_comes_twice(
         place = rig.fleet.place("gpu")
         place.up = was_up
         start_s = now_s()
-        await Watch(rig.fleet.places, learned_nothing, rig.metrics).look_at("gpu")
+        await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
         assert place.up is up
         assert now_s() - start_s <= 2.0
 
@@ -321,14 +321,14 @@ def test_a_health_probe_never_brings_back_what_fails_inferences() -> None:
         rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
         rig.eject("gpu")
         for _ in range(5):
-            await Watch(rig.fleet.places, learned_nothing, rig.metrics).look_at("gpu")
+            await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
         assert not state_of(rig, "gpu").available
 
     run(main())
 
 
 def test_a_server_that_answers_nonsense_when_it_comes_up_does_not_end_the_watch() -> None:
-    async def nonsense(name: str, place: Place) -> bool:
+    async def nonsense(name: str, place: EndpointState) -> bool:
         raise ValueError("not a message of the protocol")
 
     async def main() -> None:
@@ -425,14 +425,14 @@ def test_the_metrics_tell_what_models_on_one_server_cost_each_other() -> None:
             status.publish(rig.metrics, rig.fleet.places, groups)
             return rig.metrics.registry.get_sample_value(metric, {"endpoint": endpoint})
 
-        groups.of(MODEL, ("gpu",))
-        groups.of(MODEL, ("gpu", "more"))
+        groups.queue(MODEL, ("gpu",))
+        groups.queue(MODEL, ("gpu", "more"))
         assert shown("spillway_gpu_turns") == 0.0
         assert shown("spillway_gpu_contention_ratio") is None
         ((_, gpu),) = groups.shared_gpus()
         for beside in (0.0, 1.0):
             for _ in range(40):
-                gpu.told(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
+                gpu.observe(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
         assert shown("spillway_gpu_turns") == 1.0
         assert shown("spillway_gpu_contention_ratio") == pytest.approx(1.0, abs=0.01)
         assert shown("spillway_gpu_turns", "more") is None

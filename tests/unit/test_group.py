@@ -9,10 +9,17 @@ import pytest
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable, Saturated
-from gateway.scheduling.calls import Action, Call, Leave, Spill
+from gateway.scheduling.calls import Action, CloudPermission, QueuedCall, SpillNow
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
-from gateway.scheduling.queue import Grant, ModelQueue, NoServer, ServerNow, Spilled, Surroundings
+from gateway.scheduling.queue import (
+    Grant,
+    ModelQueue,
+    NoServer,
+    QueueConditions,
+    ServerNow,
+    Spilled,
+)
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 from tests.unit.harness import now_s, run
@@ -33,8 +40,8 @@ class Around:
     servers: dict[str, ServerNow] = field(default_factory=dict)
     cloud_room: float = 1e9
 
-    def look(self) -> Surroundings:
-        return Surroundings(tuple(self.servers.values()), self.cloud_room)
+    def look(self) -> QueueConditions:
+        return QueueConditions(tuple(self.servers.values()), self.cloud_room)
 
 
 class Queue:
@@ -57,24 +64,24 @@ class Queue:
         clear: bool = False,
         later_s: float = 0.0,
         avoid: frozenset[str] = frozenset(),
-    ) -> Call:
-        return Call(
+    ) -> QueuedCall:
+        return QueuedCall(
             name, now_s(), now_s() + budget_s, 1.0, price=0.01,
-            leave=Leave.FREELY if clear else Leave.NEVER, restricted=not clear,
+            leave=CloudPermission.FREELY if clear else CloudPermission.NEVER, restricted=not clear,
             cloud=Tail(0.01) if clear else None, later_s=later_s, avoid=avoid,
         )  # fmt: skip
 
-    async def enter(self, call: Call) -> Grant:
+    async def enter(self, call: QueuedCall) -> Grant:
         turn = await self.group.enter(call, Deadline(call.deadline_s, now_s))
         self.served.append(str(call.id))
         return turn
 
-    async def serve(self, call: Call) -> None:
+    async def serve(self, call: QueuedCall) -> None:
         turn = await self.enter(call)
         await asyncio.sleep(BATCH_S)
         turn.release(answered=True)
 
-    def queued(self, *calls: Call) -> list[asyncio.Task[Grant]]:
+    def queued(self, *calls: QueuedCall) -> list[asyncio.Task[Grant]]:
         return [asyncio.create_task(self.enter(call)) for call in calls]
 
     @property
@@ -82,7 +89,7 @@ class Queue:
         return sum(self.scheduler.in_flight(name) for name in self.around.servers)
 
 
-async def order_of(queue: Queue, *calls: Call) -> list[str]:
+async def order_of(queue: Queue, *calls: QueuedCall) -> list[str]:
     """Who is served in which order, behind one that holds the server while they come."""
     held = await queue.enter(queue.call("held", 0.5))
     serving = [asyncio.create_task(queue.serve(call)) for call in calls]
@@ -313,7 +320,7 @@ def test_who_waits_past_its_deadline_is_told_so_and_leaves_no_trace() -> None:
 class _NeverActs(Scheduler):
     """Whatever happens, nobody is sent, moved or refused."""
 
-    def arrive(self, call: Call, now_s: float) -> list[Action]:
+    def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         super().arrive(call, now_s)
         return []
 
@@ -437,7 +444,7 @@ def test_a_forecast_is_what_then_happens_and_changes_nothing() -> None:
         others = queue.queued(*(queue.call(str(i), 0.6) for i in range(3)))
         await asyncio.sleep(0)
         foreseen = queue.group.would(queue.call("clear", 0.15, clear=True))
-        assert isinstance(foreseen, Spill)
+        assert isinstance(foreseen, SpillNow)
         assert queue.group.would(queue.call("long", 9.0)) is None
         assert (queue.in_flight, queue.group.waiting) == (1, 3)
         with pytest.raises(Spilled):

@@ -11,11 +11,11 @@ import pytest
 
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
-from gateway.scheduling.calls import Leave, Scheduling
+from gateway.scheduling.calls import CloudPermission, Scheduling
 from gateway.scheduling.estimates.batches import _COLD_CAUTION, BatchModel
 from gateway.scheduling.factory import new_scheduler, weights
-from gateway.scheduling.queue import ServerNow, Surroundings
-from gateway.scheduling.queues import Abroad, Execution, Groups, Prior, Weights
+from gateway.scheduling.queue import QueueConditions, ServerNow
+from gateway.scheduling.queues import CloudCandidate, Execution, Groups, Prior, Weights
 from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.scheduler import Scheduler
@@ -58,8 +58,8 @@ class Rig:
         return Scheduler(servers, rows, gpus=gpus)
 
     @staticmethod
-    def _around(model: str, servers: Sequence[str]) -> Surroundings:
-        return Surroundings([ServerNow(name, True) for name in servers], 0.0)
+    def _around(model: str, servers: Sequence[str]) -> QueueConditions:
+        return QueueConditions([ServerNow(name, True) for name in servers], 0.0)
 
 
 def asked(**changes: Any) -> InferenceRequest:
@@ -83,7 +83,7 @@ def test_a_queue_begins_with_what_was_measured_where_calls_make_batches(
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=8, one_by_one=alone))
         rig.measured["gpu"] = Prior(0.004, 0.001)
-        rig.groups.of("m", ["gpu"])
+        rig.groups.queue("m", ["gpu"])
         assert rig.made[0].first_s == pytest.approx(first_s)
 
     run(main())
@@ -92,7 +92,7 @@ def test_a_queue_begins_with_what_was_measured_where_calls_make_batches(
 def test_calls_that_end_together_make_batches_and_the_next_is_sent_ahead() -> None:
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=8, instances=2))
-        rig.groups.of(MODEL, ("gpu",))
+        rig.groups.queue(MODEL, ("gpu",))
         (made,) = rig.made
         assert (made.rows, made.ahead, made.names) == (8, True, ("gpu",))
         assert made.first_s == pytest.approx(0.104)
@@ -106,7 +106,7 @@ def test_calls_that_end_one_by_one_are_batches_of_their_own() -> None:
 
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=4, one_by_one=True))
-        group = rig.groups.of(MODEL, ("gpu",))
+        group = rig.groups.queue(MODEL, ("gpu",))
         assert (rig.made[0].rows, rig.made[0].ahead) == (1, False)
         calls = [rig.groups.call(asked(id=f"{i}"), True, ()) for i in range(9)]
         turns = [await group.enter(call, asked().deadline) for call in calls[:8]]
@@ -122,12 +122,12 @@ def test_calls_that_end_one_by_one_are_batches_of_their_own() -> None:
 def test_what_a_server_says_of_itself_widens_its_queue_and_never_narrows_it() -> None:
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=4))
-        group = rig.groups.of(MODEL, ("gpu",))
+        group = rig.groups.queue(MODEL, ("gpu",))
         rig.groups.learn(MODEL, "gpu", Execution(rows=16, instances=3))
         assert group.scheduling.max_batch == 16
         rig.groups.learn(MODEL, "gpu", Execution(rows=2))
         assert rig.groups.execution(MODEL, "gpu") == Execution(16, 3)
-        assert rig.groups.of(MODEL, ("gpu",)) is group
+        assert rig.groups.queue(MODEL, ("gpu",)) is group
 
     run(main())
 
@@ -135,10 +135,10 @@ def test_what_a_server_says_of_itself_widens_its_queue_and_never_narrows_it() ->
 def test_calls_that_turn_out_to_end_one_by_one_have_a_new_queue_and_the_old_one_empties() -> None:
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=4))
-        group = rig.groups.of(MODEL, ("gpu",))
+        group = rig.groups.queue(MODEL, ("gpu",))
         turn = await group.enter(rig.groups.call(asked(), True, ()), asked().deadline)
         rig.groups.learn(MODEL, "gpu", Execution(rows=4, one_by_one=True))
-        assert rig.groups.of(MODEL, ("gpu",)) is not group
+        assert rig.groups.queue(MODEL, ("gpu",)) is not group
         turn.release(answered=True)
         assert group.scheduling.in_flight("gpu") == 0
         rig.groups.close()
@@ -151,7 +151,7 @@ def test_calls_whose_rows_may_not_share_a_batch_go_one_at_a_time() -> None:
 
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=8, instances=2, apart=True), other=Execution(rows=8))
-        group = rig.groups.of(MODEL, ("gpu",))
+        group = rig.groups.queue(MODEL, ("gpu",))
         assert (rig.made[0].rows, rig.made[0].ahead) == (1, False)
         assert rig.groups.window(MODEL, "gpu") == 1
         calls = [rig.groups.call(asked(id=f"{i}"), True, ()) for i in range(3)]
@@ -165,7 +165,7 @@ def test_calls_whose_rows_may_not_share_a_batch_go_one_at_a_time() -> None:
         for one in waiting:
             one.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        rig.groups.of(MODEL, ("gpu", "other"))
+        rig.groups.queue(MODEL, ("gpu", "other"))
         assert (rig.made[1].rows, rig.made[1].ahead) == (1, False)
         rig.groups.close()
 
@@ -177,14 +177,14 @@ def test_rows_that_turn_out_to_be_independent_have_a_new_queue_with_batches(alon
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=1, one_by_one=alone))
         rig.groups.learn(MODEL, "gpu", Execution(apart=True))
-        group = rig.groups.of(MODEL, ("gpu",))
+        group = rig.groups.queue(MODEL, ("gpu",))
         assert (rig.made[0].rows, rig.groups.window(MODEL, "gpu")) == (1, 1)
         rig.groups.learn(MODEL, "gpu", Execution(rows=8, instances=2))
-        assert rig.groups.of(MODEL, ("gpu",)) is not group
+        assert rig.groups.queue(MODEL, ("gpu",)) is not group
         assert rig.made[1].rows == (1 if alone else 8)
         assert rig.groups.window(MODEL, "gpu") == 32
         rig.groups.learn(MODEL, "gpu", Execution(rows=8, instances=2, apart=True))
-        rig.groups.of(MODEL, ("gpu",))
+        rig.groups.queue(MODEL, ("gpu",))
         assert (rig.made[2].rows, rig.made[2].ahead) == (1, False)
         rig.groups.close()
 
@@ -210,10 +210,10 @@ def test_a_missed_budget_costs_more_of_restricted_calls_and_less_of_later_priori
 def test_a_restricted_call_never_leaves_whatever_clouds_there_are() -> None:
     async def main() -> None:
         groups = Rig().groups
-        clouds = (Abroad("cloud", 0.0),)
-        assert groups.call(asked(), True, clouds).leave is Leave.NEVER
-        assert groups.call(asked(), False, clouds).leave is Leave.FREELY
-        assert groups.call(asked(), False, ()).leave is Leave.NEVER
+        clouds = (CloudCandidate("cloud", 0.0),)
+        assert groups.call(asked(), True, clouds).leave is CloudPermission.NEVER
+        assert groups.call(asked(), False, clouds).leave is CloudPermission.FREELY
+        assert groups.call(asked(), False, ()).leave is CloudPermission.NEVER
 
     run(main())
 
@@ -222,7 +222,7 @@ def test_what_the_cloud_takes_is_not_learnt_for_a_model_that_has_no_queue_here()
     async def main() -> None:
         groups = Rig().groups
         for _ in range(600):
-            groups.answered_abroad("cloud", asked(), 9.0)
+            groups.cloud_answered("cloud", asked(), 9.0)
         assert groups.tail("cloud", MODEL, 1.0).late(8.0) == 0.0
 
     run(main())
@@ -233,9 +233,9 @@ def test_the_cheapest_cloud_counts_with_its_chance_to_be_late() -> None:
         groups = Rig().groups
         groups.size(asked())  # somebody asks: the model has a queue here
         for _ in range(600):
-            groups.answered_abroad("late", asked(), 9.0)
-            groups.answered_abroad("quick", asked(), 0.1)
-        cheap_and_late, dear = Abroad("late", 0.001), Abroad("quick", 0.02)
+            groups.cloud_answered("late", asked(), 9.0)
+            groups.cloud_answered("quick", asked(), 0.1)
+        cheap_and_late, dear = CloudCandidate("late", 0.001), CloudCandidate("quick", 0.02)
         assert groups.call(asked(), False, (cheap_and_late, dear)).price == 0.02
         assert groups.call(asked(), False, (cheap_and_late,)).price == 0.001
         long = replace(asked(), deadline=request("clear", 60.0).deadline)
@@ -247,7 +247,7 @@ def test_the_cheapest_cloud_counts_with_its_chance_to_be_late() -> None:
 def test_rows_are_work_and_places_where_the_first_dimension_counts_them() -> None:
     async def main() -> None:
         batched, plain = Rig(gpu=Execution(rows=16)).groups, Rig().groups
-        batched.of(MODEL, ("gpu",))
+        batched.queue(MODEL, ("gpu",))
         call = asked(payload=TensorCall((Tensor("x", "FP32", (5, 2), bytes(40)),)))
         told = batched.call(call, True, ())
         assert (told.rows, told.work) == (5, 5.0)
@@ -283,14 +283,14 @@ def in_turns(groups: Groups) -> None:
     ((_, gpu),) = groups.shared_gpus()
     for beside in (0.0, 1.0):
         for _ in range(40):
-            gpu.told(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
+            gpu.observe(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
     assert gpu.turns
 
 
 def test_whose_turn_it_is_hears_of_it_in_the_step_in_which_the_other_batch_ends() -> None:
     async def main() -> None:
         groups = Rig().groups
-        one, other = groups.of("one", ("gpu",)), groups.of("other", ("gpu",))
+        one, other = groups.queue("one", ("gpu",)), groups.queue("other", ("gpu",))
         in_turns(groups)
         turn = await one.enter(groups.call(asked(id="1"), True, ()), asked().deadline)
         waits = asyncio.create_task(
@@ -318,7 +318,7 @@ def test_models_that_make_no_batches_or_have_a_gpu_of_their_own_wait_for_nobody(
         groups = Rig(gpu=apart).groups
         for model in ("one", "other"):
             groups.learn(model, "gpu", Execution(rows=8))
-            groups.of(model, ("gpu",))
+            groups.queue(model, ("gpu",))
         assert list(groups.shared_gpus()) == []
         assert all("turns" not in server for server in servers(groups))
 
@@ -328,8 +328,8 @@ def test_models_that_make_no_batches_or_have_a_gpu_of_their_own_wait_for_nobody(
 def test_what_models_cost_each_other_is_shown_with_every_queue_that_it_concerns() -> None:
     async def main() -> None:
         groups = Rig().groups
-        groups.of("one", ("gpu",))
-        groups.of("other", ("gpu", "more"))
+        groups.queue("one", ("gpu",))
+        groups.queue("other", ("gpu", "more"))
         assert [server.get("contention", "") for server in servers(groups)] == [None, None, ""]
         in_turns(groups)
         found = servers(groups)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.protocols.tls import TlsFiles, of_server
+from gateway.protocols.tls import TlsFiles, server_context
 from tests.unit.pki import Authority, Pair
 
 
@@ -59,7 +59,7 @@ def authority(tmp_path: Path) -> Authority:
 
 def serves(pair: Pair, clients: Authority | None = None) -> ssl.SSLContext:
     ca = None if clients is None else clients.file
-    return of_server(TlsFiles("test", pair.cert, pair.key, ca))
+    return server_context(TlsFiles("test", pair.cert, pair.key, ca))
 
 
 def check(*options: str) -> int:

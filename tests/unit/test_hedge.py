@@ -194,7 +194,9 @@ class _RestrictedAtTheDoor:
     async def classify(self, request: InferenceRequest) -> Classification:
         return Classification(request.id, Sensitivity.CLEAR, "clear")
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
         return Classification(request.id, Sensitivity.RESTRICTED, "entities", complete=True)
 
 

@@ -43,7 +43,7 @@ from gateway.core.lazy_imports import put_off
 
 put_off(*worker._SELDOM)
 with open(sys.argv[1], "rb") as told:
-    spec = frames.WorkerSpec.of(frames.read(told))
+    spec = frames.WorkerSpec.unpack(frames.read(told))
 assert worker.missing(worker._build(spec), spec) == []
 print(*(name for name, module in list(sys.modules.items()) if type(module) is ModuleType))
 """

@@ -180,7 +180,7 @@ def test_the_settings_say_how_lines_look(form: str, is_json: bool) -> None:
 def test_a_line_about_a_call_leads_to_its_record_and_trace(stream: type[io.StringIO]) -> None:
     out = stream()
     logs.configure("info", stream=out)
-    told = logs.of("the-id", "0af7651916cd43dd8448eb211c80319c")
+    told = logs.call_fields("the-id", "0af7651916cd43dd8448eb211c80319c")
     logging.getLogger("gateway.x").info("said", extra=told)
     assert "the-id" in out.getvalue()
     if stream is io.StringIO:

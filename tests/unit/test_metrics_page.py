@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.page import page
-from gateway.accounting.series import Counter, Gauge, Histogram, Registry
+from gateway.accounting.series import Counter, Gauge, Histogram, MetricsRegistry
 from gateway.accounting.triton import read
 
 _TRITON = b"""\
@@ -38,7 +38,7 @@ def test_of_all_that_a_gateway_counts() -> None:
 def test_of_any_names_and_numbers(
     says: str, counts: list[tuple[str, float]], levels: list[float]
 ) -> None:
-    registry: CollectorRegistry = Registry()
+    registry: CollectorRegistry = MetricsRegistry()
     counter = Counter("spillway_counts", says, ["who", "at"], registry=registry)
     gauge = Gauge("spillway_level", says, registry=registry)
     histogram = Histogram("spillway_times", says, ["who"], registry=registry, buckets=(0.5, 1, 2))

@@ -142,7 +142,7 @@ def test_a_worker_gets_the_settings_that_the_file_says(given: dict[str, object])
     """Over the pipe all keys are sent, also those that nobody stated."""
     settings = ClassifySettings.model_validate({"names": given})
     frame = WorkerSpec(settings).pack()
-    told = WorkerSpec.of(orjson.loads(frame[4:])).settings
+    told = WorkerSpec.unpack(orjson.loads(frame[4:])).settings
     assert NamesSettings.model_validate(told.names) == settings.names
     for name in ("languages", "threshold", "allow_list", "deny_list", "registry", "recognizers"):
         assert getattr(told, name) == getattr(settings, name)

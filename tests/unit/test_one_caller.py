@@ -9,7 +9,7 @@ import pytest
 
 from gateway.core.errors import NoEligibleEndpoint, Unconnected, UpstreamFailed, UpstreamUnreachable
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
-from gateway.endpoints.connectors.openai.failures import of_status
+from gateway.endpoints.connectors.openai.failures import error_from_status
 from tests.unit.harness import (
     ANSWERS,
     MODEL,
@@ -158,7 +158,9 @@ def test_a_connection_that_cannot_be_made_is_nobodys_call() -> None:
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 422])
 def test_a_refusal_of_the_endpoints_own_ejects_nothing(status: int) -> None:
     async def main() -> None:
-        refusal = Plan(error=lambda: of_status(status, {}, b'{"error": {"message": "policy"}}'))
+        refusal = Plan(
+            error=lambda: error_from_status(status, {}, b'{"error": {"message": "policy"}}')
+        )
         rig = Rig(cloud(*[refusal] * 30, ANSWERS))
         for tenant in "abcdef":
             ended = await calls(rig, tenant, 5)

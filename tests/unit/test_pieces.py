@@ -7,14 +7,14 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.protocols.pieces import Pieces
+from gateway.protocols.pieces import PieceBuffer
 
 sizes = st.one_of(st.integers(0, 20), st.sampled_from([2047, 2048, 5000, 65_535, 70_000]))
 
 
 @given(st.lists(st.tuples(sizes, st.sampled_from(["add", "cut", "first", "take"])), max_size=30))
 def test_pieces_are_what_came(steps: list[tuple[int, str]]) -> None:
-    pieces, held, octet = Pieces(), b"", 0
+    pieces, held, octet = PieceBuffer(), b"", 0
     for size, step in steps:
         if step == "add":
             octet = (octet + 1) % 256
@@ -38,7 +38,7 @@ def test_pieces_are_what_came(steps: list[tuple[int, str]]) -> None:
 
 
 def test_octets_that_come_one_by_one_are_joined() -> None:
-    pieces = Pieces()
+    pieces = PieceBuffer()
     for _ in range(200_000):
         pieces.add(b"x")
     held = sum(sys.getsizeof(piece) for piece in pieces._pieces)
@@ -47,7 +47,7 @@ def test_octets_that_come_one_by_one_are_joined() -> None:
 
 def test_small_messages_are_cut_off_a_large_piece_without_copying_it() -> None:
     whole = bytes(1 << 20)
-    pieces = Pieces()
+    pieces = PieceBuffer()
     pieces.add(whole)
     for _ in range(1000):
         pieces.cut(10)

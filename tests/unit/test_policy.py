@@ -21,7 +21,7 @@ from gateway.core.types import (
     Classification,
     DocumentCall,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Operation,
     Sensitivity,
@@ -44,17 +44,17 @@ def found(kind: str) -> Classification:
     return Classification("id", Sensitivity(kind), "clear" if kind == "clear" else "entities")
 
 
-def gpu(name: str = "gpu", predicted_s: float = 0.1, **changes: Any) -> EndpointState:
+def gpu(name: str = "gpu", predicted_s: float = 0.1, **changes: Any) -> EndpointSnapshot:
     endpoint = Endpoint(name, Zone.ONPREM, "triton")
-    made = EndpointState(
+    made = EndpointSnapshot(
         endpoint, ServedModel("m"), True, predicted_s=predicted_s, p50_s=min(0.1, predicted_s)
     )
     return replace(made, **changes)
 
 
-def away(name: str = "cloud", predicted_s: float = 0.3, **changes: Any) -> EndpointState:
+def away(name: str = "cloud", predicted_s: float = 0.3, **changes: Any) -> EndpointSnapshot:
     endpoint = Endpoint(name, Zone.CLOUD, "openai")
-    made = EndpointState(
+    made = EndpointSnapshot(
         endpoint, ServedModel("m"), True, predicted_s=predicted_s, p50_s=predicted_s / 2,
         price_usd=0.01,
     )  # fmt: skip
@@ -80,7 +80,7 @@ LATE: dict[str, Any] = {"predicted_s": 9.0, "p50_s": 8.0, "waiting": 1}
     ],
 )
 def test_where_a_clear_call_goes_and_why(
-    states: list[EndpointState], chosen: str, reason: str
+    states: list[EndpointSnapshot], chosen: str, reason: str
 ) -> None:
     decision = Policy().decide(call(), found("clear"), states)
     assert decision.attempts[0].name == chosen
@@ -98,7 +98,7 @@ def test_where_a_clear_call_goes_and_why(
         [away(), gpu(), away("cloud2"), gpu("gpu2")],
     ],
 )
-def test_a_restricted_call_has_nothing_but_gpus_to_go_to(states: list[EndpointState]) -> None:
+def test_a_restricted_call_has_nothing_but_gpus_to_go_to(states: list[EndpointSnapshot]) -> None:
     decision = Policy(max_attempts=9).decide(call(), found("restricted"), states)
     assert {e.zone for e in decision.attempts} == {Zone.ONPREM}
     assert decision.zones == ONPREM_ONLY
@@ -108,7 +108,9 @@ def test_a_restricted_call_has_nothing_but_gpus_to_go_to(states: list[EndpointSt
 
 
 @pytest.mark.parametrize("state", [gpu(**DOWN), gpu(**FULL)])
-def test_a_restricted_call_without_a_gpu_is_refused_with_its_reason(state: EndpointState) -> None:
+def test_a_restricted_call_without_a_gpu_is_refused_with_its_reason(
+    state: EndpointSnapshot,
+) -> None:
     with pytest.raises(OnpremUnavailable) as caught:
         Policy().decide(call(), found("restricted"), [state, away()])
     assert caught.value.retry_after_s
@@ -143,7 +145,7 @@ def test_a_call_that_may_not_leave_has_no_zone_to_leave_to() -> None:
     ],
 )
 def test_a_clear_call_without_a_place_is_told_when_to_come_back(
-    states: list[EndpointState], error: type[GatewayError], retry_s: float
+    states: list[EndpointSnapshot], error: type[GatewayError], retry_s: float
 ) -> None:
     with pytest.raises(error) as caught:
         Policy().decide(call(), found("clear"), states)

@@ -88,7 +88,7 @@ def test_a_private_name_or_address_is_inside(host: str) -> None:
     ],
 )
 def test_the_host_of_a_plain_url_is_read(url: str, host: str) -> None:
-    assert external_addresses.host_of_url(url) == host
+    assert external_addresses.url_host(url) == host
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_the_host_of_a_plain_url_is_read(url: str, host: str) -> None:
 )
 def test_a_url_whose_host_programs_could_read_differently_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"must|[Pp]ort|IPv"):
-        external_addresses.host_of_url(url)
+        external_addresses.url_host(url)
 
 
 def test_credentials_in_a_url_are_not_repeated_in_the_refusal() -> None:
     with pytest.raises(ValueError, match="user name") as caught:
-        external_addresses.host_of_url("http://user:hunter2@gpu-1/")
+        external_addresses.url_host("http://user:hunter2@gpu-1/")
     assert "hunter2" not in str(caught.value)
 
 
@@ -135,7 +135,7 @@ def test_credentials_in_a_url_are_not_repeated_in_the_refusal() -> None:
     [("gpu-1:8001", "gpu-1"), ("10.0.0.1:8001", "10.0.0.1"), ("[fd00::7]:8001", "fd00::7")],
 )
 def test_the_host_of_a_grpc_target_is_read(target: str, host: str) -> None:
-    assert external_addresses.host_of_target(target) == host
+    assert external_addresses.target_host(target) == host
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_host_of_a_grpc_target_is_read(target: str, host: str) -> None:
 )
 def test_grpcs_other_ways_to_name_a_server_are_refused(target: str) -> None:
     with pytest.raises(ValueError, match=r"must|[Pp]ort"):
-        external_addresses.host_of_target(target)
+        external_addresses.target_host(target)
 
 
 @pytest.mark.parametrize(

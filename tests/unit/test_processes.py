@@ -40,8 +40,9 @@ def test_it(at):
 
 def test_every_file_that_is_listed_is_there() -> None:
     assert processes.LONG | processes.ALONE <= FILES
-    for beginning in processes.TOGETHER:
-        assert sum(file.startswith(beginning) for file in FILES) > 1, beginning
+    for beginnings in processes.TOGETHER.values():
+        assert sum(file.startswith(beginnings) for file in FILES) > 1, beginnings
+        assert all(any(file.startswith(one) for file in FILES) for one in beginnings), beginnings
 
 
 def test_what_is_held_to_milliseconds_runs_alone() -> None:

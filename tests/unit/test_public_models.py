@@ -37,8 +37,8 @@ def settings(*said: str) -> config.Settings:
 
 
 def test_a_model_is_public_by_the_operator_s_word_and_reason_alone() -> None:
-    assert not Catalog.of(settings()).find("poems").public
-    assert Catalog.of(settings("public: true", REASON)).find("poems").public
+    assert not Catalog.from_settings(settings()).find("poems").public
+    assert Catalog.from_settings(settings("public: true", REASON)).find("poems").public
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_contradicts_it_is_refused(said: tuple[str, ...], key: str, told: s
 
 
 def test_a_model_that_an_on_prem_server_has_and_nobody_declared_is_not_public() -> None:
-    catalog = Catalog.of(settings("public: true", REASON))
+    catalog = Catalog.from_settings(settings("public: true", REASON))
     catalog.add_undeclared("gpu", ["poems", "stray"])
     assert not catalog.find("stray").public
 

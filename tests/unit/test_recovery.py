@@ -40,7 +40,7 @@ def restarting(back_in_s: float | None, *, health: HealthSettings | None = None)
 async def comes_back(rig: Rig, after_s: float) -> None:
     await asyncio.sleep(after_s)
     place = rig.fleet.place("gpu")
-    place.came_up()
+    place.server_up()
     place.lanes[MODEL].health.prove()
     place.back_in_s = lambda: None
     rig.fleet.returned("gpu", MODEL)
@@ -128,7 +128,7 @@ def test_what_may_have_been_executed_is_not_sent_again_by_waiting() -> None:
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=ScriptedConnector(FAILS)), cloud())
         rig.fleet.place("gpu").back_in_s = lambda: 0.5
-        back = partial(rig.fleet.recovery.tell, MODEL, back=True)
+        back = partial(rig.fleet.recovery.notify, MODEL, back=True)
         asyncio.get_running_loop().call_later(0.2, back)
         ended = await rig.call(request("restricted", 5.0))
         assert isinstance(ended.error, OnpremUnavailable)

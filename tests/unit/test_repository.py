@@ -38,7 +38,7 @@ def test_every_option_that_wakes_the_fault_is_told_with_its_name(
 ) -> None:
     (found,) = hazards(repository(tmp_path, f"dynamic_batching {{ {option} }}"))
     assert found.model == "m"
-    assert option.split()[0].rstrip(":") in found.told
+    assert option.split()[0].rstrip(":") in found.text
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_plain_batching_is_no_hazard(tmp_path: Path, batching: str) -> None:
 
 def test_a_model_whose_answers_triton_would_keep_is_a_hazard(tmp_path: Path) -> None:
     (found,) = hazards(repository(tmp_path, "response_cache { enable: true }"))
-    assert "restricted data" in found.told
+    assert "restricted data" in found.text
     assert hazards(repository(tmp_path / "off", "response_cache { enable: false }")) == []
 
 
 def test_a_config_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (found,) = hazards(repository(tmp_path, "dynamic_batching {"))
-    assert "ParseError" in found.told
+    assert "ParseError" in found.text
 
 
 def test_options_are_named_with_where_they_stand() -> None:

@@ -23,7 +23,7 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.types import Endpoint, InferenceRequest, OneFrame, ServedModel, TensorCall, Zone
-from gateway.endpoints.batch_rows.row_trials import Array, decoded, encoded, rows_of
+from gateway.endpoints.batch_rows.row_trials import Array, decoded, encoded, trial_rows
 from gateway.endpoints.batch_rows.rows import Input
 from gateway.endpoints.model_discovery import ServerCensus
 from gateway.protocols.oip.grpc import encode_response
@@ -366,7 +366,7 @@ async def test_large_rows_are_tried_in_batches_that_can_be_sent() -> None:
 async def test_rows_of_every_datatype_differ_and_are_sent_and_read_as_they_are(
     datatype: str,
 ) -> None:
-    rows = rows_of([Input("x", datatype, (-1, 4))])
+    rows = trial_rows([Input("x", datatype, (-1, 4))])
     sent = [encoded("x", datatype, row["x"]) for row in rows]
     assert len({tensor.data for tensor in sent}) >= 4
     for tensor in sent:
@@ -398,5 +398,5 @@ async def test_how_exact_an_output_has_to_be_goes_by_its_datatype(
 
 
 def test_an_axis_that_nothing_bounds_has_room_for_a_picture() -> None:
-    (row, *_) = rows_of([Input("x", "FP32", (3, -1, -1))])
+    (row, *_) = trial_rows([Input("x", "FP32", (3, -1, -1))])
     assert row["x"].shape == (1, 3, 32, 32)

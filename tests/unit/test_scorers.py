@@ -8,7 +8,7 @@ from gateway.core.deadline import Deadline
 from gateway.core.types import (
     DocumentCall,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Operation,
     ServedModel,
@@ -25,8 +25,8 @@ def call(left_s: float) -> InferenceRequest:
     )  # fmt: skip
 
 
-def state(predicted_s: float = 2.0, p50_s: float = 1.0, waiting: int = 0) -> EndpointState:
-    return EndpointState(
+def state(predicted_s: float = 2.0, p50_s: float = 1.0, waiting: int = 0) -> EndpointSnapshot:
+    return EndpointSnapshot(
         Endpoint("e", Zone.CLOUD, "openai"), ServedModel("m"), True,
         predicted_s=predicted_s, p50_s=p50_s, waiting=waiting, price_usd=0.25,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from tritonclient.grpc import service_pb2
 
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import RestBody
-from gateway.endpoints.health.lane import Answer
+from gateway.endpoints.health.model_health import CanaryResult
 from gateway.endpoints.health.statistics import read
 from gateway.endpoints.statistics_poller import Scraping
 from gateway.server import status
@@ -236,7 +236,7 @@ def test_a_stall_is_told_once_although_canaries_took_the_model_out_before() -> N
         lane.health.open()
         watched.rig.fleet.place("gpu").give_up_waiting()
         lane.health.asking()
-        lane.health.told(Answer.LATE, 0.7, lane.times)
+        lane.health.observe(CanaryResult.LATE, 0.7, lane.times)
         await asyncio.gather(call, return_exceptions=True)
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await asyncio.sleep(6)
@@ -256,15 +256,15 @@ def test_a_model_that_was_silent_and_has_nothing_to_do_is_not_stalled(ends: str)
         lane = watched.rig.fleet.lane("gpu", MODEL)
         lane.health.prove()
         lane.health.asking()
-        lane.health.told(Answer.LATE, 0.7, lane.times)
+        lane.health.observe(CanaryResult.LATE, 0.7, lane.times)
         await asyncio.sleep(0.2)
         if ends == "a canary passes":
             lane.health.asking()
-            lane.health.told(Answer.GOOD, 0.01, lane.times)
+            lane.health.observe(CanaryResult.GOOD, 0.01, lane.times)
         elif ends == "a call is answered":
             await watched.rig.call(request("restricted"))
         else:
-            lane.health.came_up()
+            lane.health.server_up()
         await asyncio.sleep(10)
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await watched.close()

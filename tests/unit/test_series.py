@@ -18,13 +18,13 @@ from gateway.accounting.series import (
     Counter,
     Gauge,
     Histogram,
-    Registry,
+    MetricsRegistry,
 )
 
 TENANTS = 3 * MOST_VALUES
 
 
-def series_of(registry: Registry, name: str) -> dict[str, float]:
+def series_of(registry: MetricsRegistry, name: str) -> dict[str, float]:
     return {
         sample.labels["tenant"]: sample.value
         for family in registry.collect()
@@ -34,7 +34,7 @@ def series_of(registry: Registry, name: str) -> dict[str, float]:
 
 
 def test_a_label_has_a_thousand_values_and_the_rest_is_other_with_nothing_lost() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     counter = Counter("x", "X.", ["tenant"], registry=registry)
     for number in range(TENANTS):
         counter.labels(f"t{number}").inc()
@@ -48,14 +48,14 @@ def test_a_label_has_a_thousand_values_and_the_rest_is_other_with_nothing_lost()
 
 @pytest.mark.parametrize("kind", [Counter, Gauge, Histogram])
 def test_every_kind_has_the_cap(kind: type[Counter] | type[Gauge] | type[Histogram]) -> None:
-    metric = kind("x", "X.", ["tenant"], registry=Registry())
+    metric = kind("x", "X.", ["tenant"], registry=MetricsRegistry())
     made = {id(metric.labels(f"t{number}")) for number in range(TENANTS)}
     assert len(made) == MOST_VALUES + 1
 
 
 def test_what_came_late_is_not_remembered_by_name() -> None:
     """Or the cap would bound Prometheus and not the gateway."""
-    metric = Counter("x", "X.", ["tenant"], registry=Registry())
+    metric = Counter("x", "X.", ["tenant"], registry=MetricsRegistry())
     for number in range(TENANTS):
         metric.labels(f"t{number}")
     assert len(metric._made) == MOST_VALUES + 1
@@ -75,7 +75,7 @@ def test_a_name_of_any_length_is_no_series() -> None:
 
 def test_a_registry_takes_nothing_without_a_cap() -> None:
     with pytest.raises(TypeError, match="series"):
-        prometheus_client.Counter("x", "X.", ["tenant"], registry=Registry())
+        prometheus_client.Counter("x", "X.", ["tenant"], registry=MetricsRegistry())
 
 
 def test_all_metrics_of_the_gateway_are_bounded() -> None:
@@ -93,7 +93,7 @@ def test_metrics_of_several_gateways_in_one_process_are_apart() -> None:
 
 
 def test_a_metric_that_is_cleared_or_loses_a_series_starts_anew() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     gauge = Gauge("x", "X.", ["tenant"], registry=registry)
     gauge.labels("a").set(1)
     gauge.labels("b").set(1)
@@ -106,7 +106,7 @@ def test_a_metric_that_is_cleared_or_loses_a_series_starts_anew() -> None:
 
 
 def test_what_is_rendered_is_one_series_a_line() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     Counter("x", "X.", ["tenant"], registry=registry).labels('a"\nspillway_fake 1').inc()
     assert b"\nspillway_fake" not in generate_latest(registry)
 
@@ -132,7 +132,7 @@ def test_what_is_counted_is_shown_as_the_library_would(
     observed: list[tuple[str, float]],
 ) -> None:
     buckets = (0.001, 0.5, 1, 10, 1000)
-    registries = (Registry(), prometheus_client.CollectorRegistry())
+    registries = (MetricsRegistry(), prometheus_client.CollectorRegistry())
     for registry, kinds in zip(registries, (series, prometheus_client), strict=True):
         counter = kinds.Counter("c", "C.", ["x"], registry=registry)
         gauge = kinds.Gauge("g", "G.", ["x"], registry=registry)
@@ -159,11 +159,11 @@ def test_what_is_counted_is_shown_as_the_library_would(
 
 
 def test_a_bound_is_within_its_bucket() -> None:
-    histogram = Histogram("h", "H.", buckets=(1, 2), registry=(registry := Registry()))
+    histogram = Histogram("h", "H.", buckets=(1, 2), registry=(registry := MetricsRegistry()))
     histogram.observe(1)
     assert registry.get_sample_value("h_bucket", {"le": "1.0"}) == 1
 
 
 def test_a_counter_only_goes_up() -> None:
     with pytest.raises(ValueError, match="up"):
-        Counter("x", "X.", registry=Registry()).inc(-1)
+        Counter("x", "X.", registry=MetricsRegistry()).inc(-1)

@@ -102,7 +102,7 @@ def phases(
 
 
 @pytest.mark.parametrize("budgets_s", [(0.15, 0.5), (0.3, 0.6)], ids=["tight", "fair"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_restricted_calls_are_served_as_far_as_it_goes_others_told_early(
     seed: int, budgets_s: tuple[float, float]
 ) -> None:
@@ -118,7 +118,7 @@ def test_restricted_calls_are_served_as_far_as_it_goes_others_told_early(
 
 
 @pytest.mark.parametrize("kinds", [("clear",), ("restricted", "clear")], ids=["alone", "beside"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_clear_calls_leave_in_time(seed: int, kinds: tuple[str, ...]) -> None:
     """Alone, half of them were late."""
     (usual, slower, again), _ = phases(kinds, (0.3, 0.6), seed)
@@ -127,7 +127,7 @@ def test_clear_calls_leave_in_time(seed: int, kinds: tuple[str, ...]) -> None:
     assert again["clear"].in_time > 0.97
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_who_cannot_be_served_at_all_is_mostly_told_early(seed: int) -> None:
     """No budget is as long as a call takes: all that there is to know is what was cut."""
     (_, slower, again), rig = phases(("restricted",), (0.1, 0.19), seed, away=False)

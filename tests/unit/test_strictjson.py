@@ -241,7 +241,7 @@ def test_the_fast_way_refuses_what_the_wary_one_refuses(body: bytes, at: int, pu
     assert outcome(strictjson.loads, broken) == outcome(strictjson.read_warily, broken)
 
 
-FEW = strictjson.Bounds(members=100, values=1000, size=100_000)
+FEW = strictjson.JsonBounds(members=100, values=1000, size=100_000)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ import pytest
 from gateway.core.errors import ModelDead, ModelFailed, OnpremUnavailable
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, Zone
 from gateway.endpoints.health.canary_requests import CanaryDoors
-from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.prober import Watch
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from tests.unit.harness import (
     ANSWERS,
     FAILS,
@@ -51,7 +51,7 @@ class Switched(ScriptedConnector):
         return [r for r in self.seen if r.id.startswith("canary-")]
 
 
-async def a_payload(name: str, place: Place, model: str) -> Payload:
+async def a_payload(name: str, place: EndpointState, model: str) -> Payload:
     return DocumentCall(Operation.CHAT, {"messages": []})
 
 
@@ -63,7 +63,7 @@ class Ward:
         self.rig = Rig(replace(onprem(), connector=self.gpu), cloud(), *more)
         self.rig.catalog.models[MODEL] = replace(self.rig.catalog.models[MODEL], canary=True)
         self.health = self.rig.fleet.lane("gpu", MODEL).health
-        self.tending = Tending(
+        self.tending = CanaryRunner(
             self.rig.fleet, self.rig.catalog, a_payload, CanaryDoors(self.rig.log).infer,
             self.rig.metrics, now_s,
         )  # fmt: skip
@@ -220,7 +220,7 @@ def test_callers_who_make_a_model_fail_do_not_take_it_from_others() -> None:
 
 
 def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
-    async def nothing(name: str, place: Place) -> bool:
+    async def nothing(name: str, place: EndpointState) -> bool:
         return True
 
     async def main() -> None:
@@ -247,7 +247,7 @@ def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> No
             place = ward.rig.fleet.place("gpu")
             place.went_down()
             ward.gpu.set(FAILS)
-            place.came_up()
+            place.server_up()
             await asyncio.sleep(5)
             assert ward.health.state == "ejected"
             ward.gpu.set(ANSWERS)
@@ -264,7 +264,7 @@ def up_again(ward: Ward, plan: Plan = ANSWERS) -> None:
     place = ward.rig.fleet.place("gpu")
     place.went_down()
     ward.gpu.set(plan)
-    place.came_up()
+    place.server_up()
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_call_whose_server_broke_just_now_waits_until_it_is_known_why() -> Non
             await asyncio.sleep(1.5)
             place.back_in_s = lambda: None
             ward.gpu.set(ANSWERS)
-            place.came_up()
+            place.server_up()
             assert zone(await calling) is Zone.ONPREM
 
     run(main())
@@ -375,7 +375,7 @@ def test_without_canaries_a_call_waits_for_the_one_that_tries_a_server_that_is_u
         rig = Rig(replace(onprem(), connector=gpu), cloud())
         rig.fleet.lane("gpu", MODEL)
         rig.fleet.place("gpu").went_down()
-        rig.fleet.place("gpu").came_up()
+        rig.fleet.place("gpu").server_up()
         calls = [rig.call(request("restricted", 5.0)) for _ in range(3)]
         assert [zone(ended) for ended in await asyncio.gather(*calls)] == [Zone.ONPREM] * 3
 
@@ -388,7 +388,7 @@ def test_when_the_one_that_tries_it_leaves_another_does() -> None:
         rig = Rig(replace(onprem(), connector=gpu), cloud())
         rig.fleet.lane("gpu", MODEL)
         rig.fleet.place("gpu").went_down()
-        rig.fleet.place("gpu").came_up()
+        rig.fleet.place("gpu").server_up()
         first = asyncio.create_task(rig.call(request("restricted", 5.0)))
         await asyncio.sleep(0.1)
         others = [asyncio.create_task(rig.call(request("restricted", 5.0))) for _ in range(2)]

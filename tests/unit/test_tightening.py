@@ -99,22 +99,24 @@ GATEWAYS = [
 def test_nothing_that_is_added_takes_anything_away(
     settings: ClassifySettings, one: Tightening, other: Tightening
 ) -> None:
-    own = Profile.of(settings)
-    some, more = Profile.of(settings, one), Profile.of(settings, one | other)
+    own = Profile.from_settings(settings)
+    some, more = Profile.from_settings(settings, one), Profile.from_settings(settings, one | other)
     assert own.types <= some.types <= more.types
     assert own.threshold >= some.threshold >= more.threshold
     assert (own.name == "strict") <= (some.name == "strict") <= (more.name == "strict")
-    assert more == Profile.of(settings, other | one)
+    assert more == Profile.from_settings(settings, other | one)
 
 
 def test_what_is_added_restricts() -> None:
     url, address = Finding("URL", 0, 9, 0.5), Finding("MAC_ADDRESS", 0, 9, 0.5)
     weak = Finding("US_SSN", 0, 9, 0.3)
-    own = Profile.of(ClassifySettings())
+    own = Profile.from_settings(ClassifySettings())
     assert not own.restricts([url, address, weak])
-    assert Profile.of(ClassifySettings(), Tightening(types=frozenset({"URL"}))).restricts([url])
-    assert Profile.of(ClassifySettings(), Tightening("strict")).restricts([address])
-    assert Profile.of(ClassifySettings(), Tightening(threshold=0.3)).restricts([weak])
+    assert Profile.from_settings(
+        ClassifySettings(), Tightening(types=frozenset({"URL"}))
+    ).restricts([url])
+    assert Profile.from_settings(ClassifySettings(), Tightening("strict")).restricts([address])
+    assert Profile.from_settings(ClassifySettings(), Tightening(threshold=0.3)).restricts([weak])
 
 
 def test_the_strictest_profile_restricts_what_any_does() -> None:

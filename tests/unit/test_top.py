@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from gateway.__main__ import main
 from gateway.accounting.metrics import Metrics
 from gateway.app.top import screen
-from gateway.app.top.readings import Between, Now, Reading, now
+from gateway.app.top.readings import GatewayReading, ReadingDelta, TopFigures, now
 
 STATUS: dict[str, Any] = {
     "policy": "abc123",
@@ -35,11 +35,11 @@ def called(metrics: Metrics, times: int, *labels: str) -> None:
     metrics.calls.labels(*labels).inc(times)
 
 
-def between(metrics: Metrics, happens: Any, seconds: float = 2.0) -> Now:
-    first = Reading.of(10.0, metrics.render().decode(), STATUS)
+def between(metrics: Metrics, happens: Any, seconds: float = 2.0) -> TopFigures:
+    first = GatewayReading.parse(10.0, metrics.render().decode(), STATUS)
     happens(metrics)
-    last = Reading.of(10.0 + seconds, metrics.render().decode(), STATUS)
-    return now(Between(first, last))
+    last = GatewayReading.parse(10.0 + seconds, metrics.render().decode(), STATUS)
+    return now(ReadingDelta(first, last))
 
 
 def burst(metrics: Metrics) -> None:
@@ -86,10 +86,10 @@ def test_percentiles_are_those_of_the_calls_between_the_readings() -> None:
     times = Histogram("t", "", ["zone"], buckets=(1.0, 2.0, 4.0), registry=registry)
     for value in (9.0,) * 50:
         times.labels("a").observe(value)
-    first = Reading.of(0.0, generate_latest(registry).decode(), {})
+    first = GatewayReading.parse(0.0, generate_latest(registry).decode(), {})
     for value in (0.5, 0.5, 1.5, 1.5, 1.5, 1.5, 3.0, 3.0, 3.0, 30.0):
         times.labels("a").observe(value)
-    found = Between(first, Reading.of(1.0, generate_latest(registry).decode(), {}))
+    found = ReadingDelta(first, GatewayReading.parse(1.0, generate_latest(registry).decode(), {}))
     assert found.percentiles_s("t", (0.1, 0.4, 0.9, 0.99), zone="a") == pytest.approx(
         [0.5, 1.5, 4.0, 4.0]  # the last is beyond all bounds, of which the highest is told
     )
@@ -99,8 +99,8 @@ def test_percentiles_are_those_of_the_calls_between_the_readings() -> None:
 def test_a_gateway_that_was_restarted_has_no_rates_below_zero() -> None:
     metrics = Metrics()
     burst(metrics)
-    first = Reading.of(0.0, metrics.render().decode(), STATUS)
-    found = now(Between(first, Reading.of(1.0, Metrics().render().decode(), STATUS)))
+    first = GatewayReading.parse(0.0, metrics.render().decode(), STATUS)
+    found = now(ReadingDelta(first, GatewayReading.parse(1.0, Metrics().render().decode(), STATUS)))
     assert set(found.per_s.values()) == {0.0}
 
 

@@ -58,7 +58,7 @@ def test_stages_lie_within_each_other_and_have_their_times() -> None:
     parents = {name: span.parent for name, span in spans.items()}
     assert parents["front"] == parents["dispatch"] == spans["call"].id
     assert parents["queue"] == parents["attempt"] == spans["dispatch"].id
-    assert spans["attempt"].told == {"endpoint": "gpu"}
+    assert spans["attempt"].attributes == {"endpoint": "gpu"}
     assert watched.done == [trace]
 
 
@@ -66,7 +66,7 @@ def test_a_stage_that_fails_says_of_what_kind_and_no_more() -> None:
     watched = Watched()
     with pytest.raises(ValueError, match="secret"), watched.trace.stage("classify"):
         raise ValueError("secret")
-    assert watched.spans()["classify"].told == {"error": "ValueError"}
+    assert watched.spans()["classify"].attributes == {"error": "ValueError"}
 
 
 def test_stages_of_two_tries_side_by_side_do_not_mix_up() -> None:
@@ -102,8 +102,8 @@ def test_a_call_ends_once_and_what_comes_later_changes_nothing() -> None:
     watched.trace.finish({"outcome": "failed"})
     watched.trace.begin("settle")
     assert watched.done == [watched.trace]
-    assert (loser.end_s, loser.told) == (11, {})
-    assert watched.trace.root.told == {"outcome": "served"}
+    assert (loser.end_s, loser.attributes) == (11, {})
+    assert watched.trace.root.attributes == {"outcome": "served"}
     assert "settle" not in watched.spans()
 
 
@@ -126,18 +126,18 @@ def test_of_a_call_that_is_not_sampled_nothing_is_kept() -> None:
 @given(st.text(max_size=300))
 def test_only_plain_words_can_be_told(text: str) -> None:
     span = Span("call", "a", "", 0.0)
-    span.tell("model", text)
+    span.set_attribute("model", text)
     if re.fullmatch(r"[A-Za-z0-9_.:+/@~#-]{0,400}", text):
-        assert span.told["model"] == text
+        assert span.attributes["model"] == text
     else:
-        assert span.told["model"] == "other"
+        assert span.attributes["model"] == "other"
 
 
 @pytest.mark.parametrize("text", ["my card", "ü", "a@b c", "x" * 401, "line\n"])
 def test_a_text_is_no_value(text: str) -> None:
     span = Span("call", "a", "", 0.0)
-    span.tell("model", text)
-    assert span.told == {"model": "other"}
+    span.set_attribute("model", text)
+    assert span.attributes == {"model": "other"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from gateway.config import QueueSettings
 from gateway.core.errors import GatewayError
 from gateway.core.types import InferenceRequest, Quota, ReplyStream, ServedModel
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.rate_limits import RateLimits
 from tests.unit.harness import (
     HANGS,
     MODEL,
@@ -160,10 +160,10 @@ def test_what_both_have_is_closed_with_the_last_of_them() -> None:
         other = replace(onprem(name="other"), connector=gone, address="b:1")
         first = Rig(both, other)
         second = Rig(both, before=first, same=frozenset({"gpu"}))
-        assert second.fleet.beside == [first.fleet]
+        assert second.fleet.siblings == [first.fleet]
         await first.fleet.aclose()
         assert (kept.closed, gone.closed) == (0, 1)
-        assert second.fleet.beside == []
+        assert second.fleet.siblings == []
         await second.fleet.aclose()
         assert kept.closed == 1
 
@@ -227,7 +227,7 @@ def test_a_place_that_nobody_of_the_new_version_looks_at_still_ends_its_waits() 
 
 def test_to_change_a_quota_grants_nothing_twice() -> None:
     async def main() -> None:
-        limits = Limits(now_s)
+        limits = RateLimits(now_s)
         quota = Quota("key a", "key", "t", requests_per_minute=10.0, concurrent=3)
 
         def asks(its: Quota) -> bool:
@@ -242,7 +242,7 @@ def test_to_change_a_quota_grants_nothing_twice() -> None:
         assert [asks(more) for _ in range(3)] == [True, True, False]
         assert not asks(quota)
 
-        held = replace(quota, of="key b", requests_per_minute=None)
+        held = replace(quota, holder="key b", requests_per_minute=None)
         shares = [limits.enter(request(quotas=(held,))) for _ in range(3)]
         fewer = replace(held, concurrent=2)
         assert not asks(fewer)

@@ -10,7 +10,7 @@ from gateway.core.errors import UnknownModel
 from gateway.core.types import (
     Classification,
     Endpoint,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Sensitivity,
     ServedModel,
@@ -37,9 +37,9 @@ def test_a_pinned_version_grants_itself_alone(pinned: str, asked: str, granted: 
     assert ServedModel("m", version=pinned).grants(asked) == granted
 
 
-def state(name: str, version: str) -> EndpointState:
+def state(name: str, version: str) -> EndpointSnapshot:
     served = ServedModel("m", version=version)
-    return EndpointState(Endpoint(name, Zone.ONPREM, "triton", {"m": served}), served, True)
+    return EndpointSnapshot(Endpoint(name, Zone.ONPREM, "triton", {"m": served}), served, True)
 
 
 def call(version: str) -> InferenceRequest:

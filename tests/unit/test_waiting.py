@@ -9,7 +9,7 @@ import pytest
 
 from gateway.config import HealthSettings
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import LaneHealth
+from gateway.endpoints.health.model_health import ModelHealth
 from gateway.endpoints.state import AttemptTimeout, ModelState
 from gateway.scheduling.routing.estimate import ServiceTimes
 from tests.unit.harness import now_s
@@ -24,7 +24,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def lane() -> ModelState:
-    health = LaneHealth(now_s, HealthSettings(), Breaker(now_s))
+    health = ModelHealth(now_s, HealthSettings(), Breaker(now_s))
     return ModelState(health.breaker, ServiceTimes(0.1, now_s), ServiceTimes(0.0, now_s), health)
 
 
@@ -47,7 +47,7 @@ def lasting(lane: ModelState, later_s: float) -> Call:
     class Lasting(AttemptTimeout):
         may_last = True
 
-        def last_look(self) -> None:
+        def last_check(self) -> None:
             self.ends_s += later_s
 
     return Call(lane, Lasting())

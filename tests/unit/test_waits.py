@@ -20,7 +20,7 @@ def begun(waits: Waits, left_s: float) -> Durable:
     durable: Durable = asyncio.get_running_loop().create_future()
     deadline = waits.open[durable] = Deadline.after(left_s)
     if deadline.at_s < waits.looks_s:
-        waits.look_at(deadline)
+        waits.watch(deadline)
     return durable
 
 

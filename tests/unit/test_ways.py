@@ -25,12 +25,12 @@ def test_the_ways_of_a_model_are_kept_until_the_catalog_changes() -> None:
     async def main() -> None:
         rig, catalog = Rig(onprem(), cloud()), _catalog()
         ways = CandidateIndex(catalog, rig.fleet.places, rig.fleet.lane)
-        before = ways.of(MODEL)
+        before = ways.for_model(MODEL)
         assert [way.name for way in before.all] == ["gpu"]
-        assert ways.of(MODEL) is before
+        assert ways.for_model(MODEL) is before
         catalog.add_undeclared("cloud", [MODEL])
-        assert [way.name for way in ways.of(MODEL).all] == ["gpu", "cloud"]
+        assert [way.name for way in ways.for_model(MODEL).all] == ["gpu", "cloud"]
         with pytest.raises(UnknownModel):
-            ways.of("no such model")
+            ways.for_model("no such model")
 
     run(main())

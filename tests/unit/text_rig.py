@@ -71,7 +71,7 @@ def config(text: str) -> Any:
 
 
 def model(text: str) -> TextModel:
-    return TextModel.of(config(text))
+    return TextModel.from_config(config(text))
 
 
 def named(call: TensorCall) -> dict[str, Tensor]:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 ACTIONS: Final = (
     "drain", "undrain", "spill_stop", "spill_go", "key_create", "key_rotate", "key_revoke",
 )  # fmt: skip
-LOOK_S: Final = 1.0
+POLL_S: Final = 1.0
 _DURABLE_IN_S: Final = 10.0
 _AGAIN_S: Final = 3600.0
 """Changes of keys are told anew at a start when they are no older than this before the last record
@@ -71,7 +71,7 @@ class Actions:
             raise copy(failed)
 
 
-class Noticed:
+class ActionWatch:
     """What was done without the console: the switch's file, and changes of keys."""
 
     def __init__(
@@ -87,24 +87,24 @@ class Noticed:
         self._stop = stop
         self._keys = keys
         self._since_s = since_s - _AGAIN_S
-        self._told: set[KeyChange] = set()
-        self._to_tell: list[KeyChange] = []
+        self._reported: set[KeyChange] = set()
+        self._unreported: list[KeyChange] = []
 
     async def run(self) -> None:
         try:
             while True:
                 try:
-                    await self.look()
+                    await self.poll()
                 except RecordUnwritable:
                     pass  # it is told of by whoever finds out first; the next look tries again
                 except Exception:
                     log.exception("what operators did: the look at it met a bug")
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_S)
         finally:
             if self._keys is not None:
                 self._keys.close()
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Raises RecordUnwritable."""
         async with self._actions.switching:
             stop = self._stop()
@@ -113,17 +113,17 @@ class Noticed:
             if (stopped := stop.on) is not self._actions.spill_stopped:
                 action = "spill_stop" if stopped else "spill_go"
                 await self._actions.record(action, "", str(stop.file), "file")
-        found = await asyncio.to_thread(self._changes)
-        self._to_tell += [change for change in found if change not in self._told]
-        self._told.update(found)
-        while self._to_tell:
-            # guard: B7.unrecorded-changes -> change = self._to_tell.pop(0)
-            change = self._to_tell[0]
+        changes = await asyncio.to_thread(self._changes)
+        self._unreported += [change for change in changes if change not in self._reported]
+        self._reported.update(changes)
+        while self._unreported:
+            # guard: B7.unrecorded-changes -> change = self._unreported.pop(0)
+            change = self._unreported[0]
             await self._actions.record(
                 change.action, change.by, change.key, "keys",
                 at=round(change.at_s, 3), tenant=change.tenant,
             )  # fmt: skip
-            del self._to_tell[0]
+            del self._unreported[0]
 
     def _changes(self) -> list[KeyChange]:
         if self._keys is None:
@@ -152,18 +152,18 @@ class Action:
 
 def actions(records: Iterable[dict[str, Any]]) -> Iterator[Action]:
     """In their order; what was told again after a restart once."""
-    origin, told = "", set[tuple[str, str, float]]()
+    origin, listed = "", set[tuple[str, str, float]]()
     for record in records:
         if record.get("kind") == "segment":
             origin = str(record["origin"])
         if record.get("kind") != "action":
             continue
-        found = _action(record, origin)
-        of_key = (found.action, found.on, found.time_s)
-        if found.via == "keys" and of_key in told:
+        action = _action(record, origin)
+        identity = (action.action, action.on, action.time_s)
+        if action.via == "keys" and identity in listed:
             continue
-        told.add(of_key)
-        yield found
+        listed.add(identity)
+        yield action
 
 
 def _action(record: dict[str, Any], origin: str) -> Action:

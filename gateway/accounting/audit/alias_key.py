@@ -24,7 +24,7 @@ def aliases(directory: Path) -> Aliases:
     """Of the audit there; its key is made where there is none. Where it cannot be kept, ids have
     aliases that end with this process."""
     try:
-        return Aliases(_kept(directory))
+        return Aliases(_stored_key(directory))
     except OSError as exc:
         log.warning("%s: no key of aliases can be kept there (%s): calls of this process are not "
                     "found by their callers' ids", directory, exc.strerror)  # fmt: skip
@@ -39,7 +39,7 @@ def known(directory: Path) -> Aliases | None:
     return None
 
 
-def _kept(directory: Path) -> bytes:
+def _stored_key(directory: Path) -> bytes:
     path = directory / NAME
     with contextlib.suppress(FileNotFoundError):
         if len(key := path.read_bytes()) == _BYTES:

@@ -21,7 +21,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     seq: int
     time_s: float
     id: str
@@ -42,12 +42,12 @@ class Call:
         return self.sensitivity in NOT_CLEAR and "cloud" in self.zones
 
 
-def key_of(record: Mapping[str, Any]) -> Key:
+def record_key(record: Mapping[str, Any]) -> Key:
     """What a call's records have in common."""
     return str(record["id"]), int(record.get("number", 0))
 
 
-def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
+def calls(records: Iterable[dict[str, Any]]) -> Iterator[RecordedCall]:
     """In the order of their ends. Those whose end is not on record come last."""
     open_calls: dict[Key, dict[str, Any]] = {}
     leaving: dict[str, dict[str, Any]] = {}  # by the id that the cloud saw, where no call has it
@@ -63,20 +63,20 @@ def calls(records: Iterable[dict[str, Any]]) -> Iterator[Call]:
         elif kind == "canary":
             yield _sent(record, origin)
         elif kind == "intent":
-            known = open_calls.get(key_of(record)) if "number" in record else None
+            known = open_calls.get(record_key(record)) if "number" in record else None
             if known is None:
                 leaving[str(record["sent_as"])] = record
             else:
-                open_calls[key_of(record)] = _tried(known, record)
+                open_calls[record_key(record)] = _tried(known, record)
         for attempt in record.get("attempts", ()):
             leaving.pop(str(attempt.get("sent_as")), None)
         if kind == "call":
-            before = open_calls.pop(key_of(record), None)
+            before = open_calls.pop(record_key(record), None)
             if before is not None:  # another call with that id, as its caller chose it
                 yield _call(before, origin)
-            open_calls[key_of(record)] = record
+            open_calls[record_key(record)] = record
         elif kind == "end":
-            known = open_calls.pop(key_of(record), None)
+            known = open_calls.pop(record_key(record), None)
             if known is not None:
                 # guard: B5.call-outcome -> yield _call(known, origin)
                 yield _call(_ended(known, record), origin)
@@ -105,25 +105,25 @@ def _tried(call: dict[str, Any], intent: dict[str, Any]) -> dict[str, Any]:
 
 def _ended(call: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     """What was on record as sent stays so, whatever the end tells of."""
-    told = {attempt.get("sent_as") for attempt in end["attempts"]}
-    untold = [a for a in call["attempts"] if a.get("sent_as") and a["sent_as"] not in told]
+    endpoints = {attempt.get("sent_as") for attempt in end["attempts"]}
+    untold = [a for a in call["attempts"] if a.get("sent_as") and a["sent_as"] not in endpoints]
     # guard: B5.sent-attempts -> return {**call, **end, 'seq': call['seq'], 'attempts':
     #   end['attempts']}
     return {**call, **end, "seq": call["seq"], "attempts": [*untold, *end["attempts"]]}
 
 
-def _sent(intent: dict[str, Any], origin: str) -> Call:
+def _sent(intent: dict[str, Any], origin: str) -> RecordedCall:
     attempt = {"zone": intent.get("zone", "cloud"), "sent_as": intent.get("sent_as")}
     return _call(
         {**intent, "attempts": [attempt], "outcome": SENT, "reason": intent["kind"]}, origin
     )
 
 
-def _call(record: dict[str, Any], origin: str) -> Call:
+def _call(record: dict[str, Any], origin: str) -> RecordedCall:
     try:
         # guard: B5.attempt-zones (str(a['zone']) for a in record['attempts']) -> (str(a['zone'])
         #   for a in ())
-        return Call(
+        return RecordedCall(
             seq=int(record["seq"]),
             time_s=float(record["time"]),
             id=str(record["id"]),

@@ -26,8 +26,8 @@ class BadLine(ValueError):
 def sealed(seq: int, record: bytes, before: bytes) -> tuple[bytes, bytes]:
     """The line (without its end) of a record, a JSON object that is not empty; and its hash."""
     body = b'{"seq":%d,' % seq + record[1:]
-    found = sha256(before + body).digest()  # guard: B4.line-hash -> found = sha256(body).digest()
-    return b'%b,"hash":"%b"}' % (body[:-1], hexlify(found)), found
+    digest = sha256(before + body).digest()  # guard: B4.line-hash -> digest = sha256(body).digest()
+    return b'%b,"hash":"%b"}' % (body[:-1], hexlify(digest)), digest
 
 
 def checked(line: bytes, seq: int, before: bytes) -> bytes:
@@ -37,21 +37,21 @@ def checked(line: bytes, seq: int, before: bytes) -> bytes:
         raise BadLine("no line of the audit: it does not end with a hash")
     if not line.startswith(b'{"seq":%d,' % seq):  # guard: B4.line-number
         raise BadLine(f"record {seq} is due here, and another one stands here")
-    found = sha256(before + body).digest()  # guard: B4.line-hash -> found = sha256(body).digest()
-    if tail != b'%b%b"}' % (_TAIL, hexlify(found)):  # guard: B4.edited-line
+    digest = sha256(before + body).digest()  # guard: B4.line-hash -> digest = sha256(body).digest()
+    if tail != b'%b%b"}' % (_TAIL, hexlify(digest)):  # guard: B4.edited-line
         raise BadLine(f"the hash of record {seq} does not fit it and the record before")
-    return found
+    return digest
 
 
 @dataclass(slots=True)
-class Head:
+class ChainHead:
     """Where a chain stands: what the next line is made with."""
 
     hash: bytes
     tree: Frontier
 
     @classmethod
-    def empty(cls) -> Head:
+    def empty(cls) -> ChainHead:
         return cls(NO_HASH, Frontier())
 
     @property
@@ -59,8 +59,8 @@ class Head:
         """Of the tree, which is the number of the next record."""
         return self.tree.size
 
-    def copy(self) -> Head:
-        return Head(self.hash, self.tree.copy())
+    def copy(self) -> ChainHead:
+        return ChainHead(self.hash, self.tree.copy())
 
     def add(self, records: Sequence[bytes]) -> bytes:
         """The lines of these records, with their ends; the head moves on."""

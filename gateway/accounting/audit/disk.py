@@ -45,10 +45,10 @@ class DurableFile:
         self._cut_back()
 
     def _cut_back(self) -> None:
-        found = _opened(self.path)
+        file = _opened(self.path)
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd = found
+        self._fd = file
         os.ftruncate(self._fd, self.size)
         os.fdatasync(self._fd)
         self._unsure = False

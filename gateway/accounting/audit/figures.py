@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.accounting.audit.actions import Action, actions
-from gateway.accounting.audit.calls import Call, calls
-from gateway.accounting.audit.query import Span
+from gateway.accounting.audit.calls import RecordedCall, calls
+from gateway.accounting.audit.query import TimeRange
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class RecordingGap:
     """A time in which a gateway did not run, or could not record."""
 
     origin: str
@@ -23,7 +23,7 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Policy:
+class PolicyPeriod:
     """Settings by their hash, and when calls were decided on by them."""
 
     first_s: float
@@ -32,18 +32,18 @@ class Policy:
 
 
 @dataclass(slots=True)
-class Figures:
-    span: Span
+class AuditFigures:
+    span: TimeRange
     calls: int = 0
     touched: Counter[tuple[str, str]] = field(default_factory=Counter)  # class, zone
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)  # class, outcome
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter)  # class, reason
     tenants: Counter[tuple[str, str]] = field(default_factory=Counter)  # tenant, zone
-    policies: dict[str, Policy] = field(default_factory=dict)
-    gaps: list[Gap] = field(default_factory=list)
+    policies: dict[str, PolicyPeriod] = field(default_factory=dict)
+    gaps: list[RecordingGap] = field(default_factory=list)
     unrecorded: int = 0  # records that could not be written, as gap records tell
     torn: int = 0
-    leaks: list[Call] = field(default_factory=list)  # not clear, and in the cloud
+    leaks: list[RecordedCall] = field(default_factory=list)  # not clear, and in the cloud
     actions: list[Action] = field(default_factory=list)  # what operators did
 
     def add(self, records: Iterable[dict[str, Any]]) -> None:
@@ -55,7 +55,7 @@ class Figures:
         # guard: B7.quarter-page
         self.actions += [action for action in actions(did) if action.time_s in self.span]
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: RecordedCall) -> None:
         self.calls += 1
         for zone in call.zones or ("nowhere",):
             self.touched[call.sensitivity, zone] += 1
@@ -63,7 +63,7 @@ class Figures:
         self.ended[call.sensitivity, call.outcome] += 1
         if call.outcome in ("rejected", "shed", "expired", "failed"):
             self.refusals[call.sensitivity, call.reason] += 1
-        policy = self.policies.setdefault(call.policy, Policy(call.time_s, call.time_s))
+        policy = self.policies.setdefault(call.policy, PolicyPeriod(call.time_s, call.time_s))
         policy.first_s, policy.last_s = (
             min(policy.first_s, call.time_s),
             max(policy.last_s, call.time_s),
@@ -85,9 +85,9 @@ class Figures:
                 origin = str(record["origin"])
             elif kind == "start" and last_s is not None:
                 why = "stopped" if stopped else "killed"
-                self._gap(Gap(origin, last_s, time_s, why))
+                self._gap(RecordingGap(origin, last_s, time_s, why))
             elif kind == "gap":
-                self._gap(Gap(origin, float(record["since"]), time_s, str(record["why"])))
+                self._gap(RecordingGap(origin, float(record["since"]), time_s, str(record["why"])))
                 self.unrecorded += int(record["records"]) * (time_s in self.span)
             elif kind == "torn":
                 self.torn += time_s in self.span
@@ -96,6 +96,6 @@ class Figures:
                 last_s = time_s
             yield record
 
-    def _gap(self, gap: Gap) -> None:
+    def _gap(self, gap: RecordingGap) -> None:
         if gap.until_s > self.span.from_s and gap.from_s < self.span.until_s:
             self.gaps.append(gap)

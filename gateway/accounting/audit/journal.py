@@ -18,24 +18,24 @@ from typing import Any
 import orjson
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.chain import BadLine, Head
+from gateway.accounting.audit.chain import BadLine, ChainHead
 from gateway.accounting.audit.disk import DurableFile, Lock, check_room, synced, written_whole
 from gateway.accounting.audit.merkle import EMPTY_ROOT
 from gateway.accounting.audit.note import (
     Checkpoint,
     NoteInvalid,
     SigningKey,
-    checkpoint_of,
     notes_in,
+    parse_checkpoint,
 )
 from gateway.accounting.audit.segments import (
     LOCK,
     PUBLIC_KEY,
     SIGNING_KEY,
     Header,
-    Segment,
-    header_of,
-    lines_of,
+    JournalSegment,
+    read_header,
+    read_lines,
     segments,
     torn_part,
 )
@@ -57,13 +57,13 @@ class Sealed:
 
     __slots__ = ("head", "lines")
 
-    def __init__(self, lines: bytes, head: Head) -> None:
+    def __init__(self, lines: bytes, head: ChainHead) -> None:
         self.lines = lines
         self.head = head
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class JournalOptions:
     """How a journal is kept."""
 
     directory: Path
@@ -73,23 +73,23 @@ class Keeping:
     retain_days: float | None = None  # None: for ever
 
 
-def _time_of(line: bytes) -> float:
+def _line_time_s(line: bytes) -> float:
     """Of a record; 0 where it has none. Not parsed: a segment has 100,000 of them."""
-    found = _TIME.search(line)
-    return float(found[1]) if found else 0.0
+    match = _TIME.search(line)
+    return float(match[1]) if match else 0.0
 
 
 class Journal:
     def __init__(
         self,
-        keeping: Keeping,
+        keeping: JournalOptions,
         spool: Spool | None = None,
         wall_s: Callable[[], float] = ambient.wall_s,
     ) -> None:
         self._keeping = keeping
         self._spool = spool
         self._wall_s = wall_s
-        self._head = Head.empty()
+        self._head = ChainHead.empty()
         self.new_key = False
         self.resumed_s = 0.0  # when the last record was written that was there before
         self.signed = 0  # the size of the last checkpoint
@@ -111,9 +111,9 @@ class Journal:
             raise AuditError(f"{directory}: the audit cannot be written: {exc.strerror}") from exc
 
     def _resume(self) -> None:
-        found = segments(self._keeping.directory)
-        if found:
-            self._continue(found[-1])
+        existing = segments(self._keeping.directory)
+        if existing:
+            self._continue(existing[-1])
         else:
             self._begin()
 
@@ -123,8 +123,8 @@ class Journal:
         self._take_key()
         self._new_segment()
 
-    def _continue(self, segment: Segment) -> None:
-        self._segment, self._header = segment, header_of(segment)
+    def _continue(self, segment: JournalSegment) -> None:
+        self._segment, self._header = segment, read_header(segment)
         self.chain, self.origin = self._header.chain, self._header.origin
         if not self.origin.startswith(f"{self._keeping.origin}/"):
             raise AuditError(
@@ -150,20 +150,20 @@ class Journal:
         if left:
             self._take_over(left)  # guard: B4.spool-takeover
 
-    def _last_checkpoint(self, segment: Segment) -> Checkpoint:
+    def _last_checkpoint(self, segment: JournalSegment) -> Checkpoint:
         text = segment.checkpoints.read_text() if segment.checkpoints.exists() else ""
         for note in notes_in(text)[-1:]:
             try:
-                return checkpoint_of(note, self.key.public)
+                return parse_checkpoint(note, self.key.public)
             except NoteInvalid as exc:
                 raise AuditError(f"{segment.checkpoints}: {exc}. {_KEEP}") from None
         return Checkpoint(self.origin, 0, EMPTY_ROOT)
 
-    def _read(self, segment: Segment, last: Checkpoint) -> tuple[int, bytes]:
+    def _read(self, segment: JournalSegment, last: Checkpoint) -> tuple[int, bytes]:
         """How many bytes of it are good, and the rest: the beginning of a line, or nothing."""
         self._head = self._header.before.copy()
         good = 0
-        for number, line in enumerate(lines_of(segment.path), 1):
+        for number, line in enumerate(read_lines(segment.path), 1):
             if not line.endswith(b"\n"):
                 return good, line
             try:
@@ -172,7 +172,7 @@ class Journal:
             except BadLine as exc:
                 raise AuditError(f"{segment.path}, line {number}: {exc}. {_KEEP}") from None
             good += len(line)
-            self.resumed_s = max(self.resumed_s, _time_of(line))
+            self.resumed_s = max(self.resumed_s, _line_time_s(line))
             # guard: B4.rehashed-chain
             if self.size == last.size and self._head.tree.root() != last.root:
                 raise AuditError(
@@ -196,19 +196,19 @@ class Journal:
         """What was spooled and is not here yet. The last line may lack its end: nobody was told
         that it is durable."""
         assert self._spool is not None
-        kept = [
+        lines = [
             line
             for line in left.splitlines(keepends=True)
             if line.endswith(b"\n") and json.loads(line)["seq"] >= self._head.size
         ]
         head = self._head.copy()
         try:
-            for line in kept:
+            for line in lines:
                 head.follow(line[:-1])
         except BadLine as exc:
             raise AuditError(f"the spool of chain {self.chain} does not go on it: {exc}") from None
         self._head = head
-        self._spool.hold(b"".join(kept))
+        self._spool.hold(b"".join(lines))
         self._drained()
 
     def _take_key(self) -> None:
@@ -216,7 +216,7 @@ class Journal:
         self.new_key = not path.exists()
         if self.new_key:
             path.parent.mkdir(parents=True, exist_ok=True)
-        self.key = SigningKey.of_file(path, self.origin)
+        self.key = SigningKey.from_file(path, self.origin)
         public = self._keeping.directory / PUBLIC_KEY
         if not public.exists() or public.read_text().strip() != str(self.key.public):
             written_whole(public, f"{self.key.public}\n".encode())
@@ -325,20 +325,20 @@ class Journal:
         """Signed, of all that is durable, if that is more than the last one was of."""
         if self.spooled or self.size <= self.signed:
             return
-        self._notes.append(b"\n" * bool(self._notes.size) + self._note_of_head())
+        self._notes.append(b"\n" * bool(self._notes.size) + self._head_note())
         self.signed = self.size
 
-    def _note_of_head(self) -> bytes:
+    def _head_note(self) -> bytes:
         root = self._head.tree.root()
         return self.key.sign(Checkpoint(self.origin, self.size, root).text).encode()
 
     def _new_segment(self) -> None:
         """Its checkpoints are there before it is: of every segment it is known what came before."""
-        segment = Segment(self._keeping.directory, self.size)
+        segment = JournalSegment(self._keeping.directory, self.size)
         header = Header(self.chain, self.origin, self._wall_s(), self._head.copy())
         head = self._head.copy()
         line = head.add([orjson.dumps(header.record(str(self.key.public)))])
-        written_whole(segment.checkpoints, self._note_of_head())
+        written_whole(segment.checkpoints, self._head_note())
         written_whole(segment.path, line)
         self._segment, self._header, self._head = segment, header, head
         self._file, self._notes = DurableFile(segment.path), DurableFile(segment.checkpoints)
@@ -348,13 +348,13 @@ class Journal:
         if self._keeping.retain_days is None:
             return
         until_s = self._wall_s() - self._keeping.retain_days * _DAY_S
-        kept = segments(self._keeping.directory)
-        gone: list[Segment] = []
-        while len(kept) > 1 and header_of(kept[1]).time_s <= until_s:
-            gone.append(kept.pop(0))
+        existing = segments(self._keeping.directory)
+        gone: list[JournalSegment] = []
+        while len(existing) > 1 and read_header(existing[1]).time_s <= until_s:
+            gone.append(existing.pop(0))
         if not gone:
             return
-        cut = header_of(kept[0])
+        cut = read_header(existing[0])
         # guard: B4.removal-record
         self.note("pruned", records=cut.before.size, before=cut.before.hash.hex())
         self.checkpoint()
@@ -362,7 +362,7 @@ class Journal:
             segment.path.unlink()
             segment.checkpoints.unlink(missing_ok=True)
         for part in self._keeping.directory.glob("*.torn"):
-            if int(part.stem) < kept[0].first:
+            if int(part.stem) < existing[0].first:
                 part.unlink()
         synced(self._keeping.directory)
 

@@ -122,10 +122,10 @@ class Tree:
     def _known(self, start: int, end: int) -> bytes | None:
         """The subtree is one of those before the cut."""
         at = 0
-        for found in self.cut.hashes:
+        for digest in self.cut.hashes:
             width = 1 << ((self.cut.size - at).bit_length() - 1)
             if (at, at + width) == (start, end):
-                return found
+                return digest
             at += width
         if end <= self.cut.size and end - start == 1:
             raise ValueError(f"entry {start} is no longer kept")
@@ -138,13 +138,13 @@ def _left(count: int) -> int:
 
 
 def _root(leaves: Sequence[bytes]) -> bytes:
-    found = Frontier()
+    root = Frontier()
     for leaf in leaves:
-        found.add(leaf)
-    return found.root()
+        root.add(leaf)
+    return root.root()
 
 
-def root_of_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes:
+def inclusion_root(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes:
     """The root that `path` leads to (RFC 9162, section 2.1.3.2). Raises ValueError."""
     if not 0 <= index < size:
         raise ValueError("the index is not in the tree")

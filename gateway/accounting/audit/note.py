@@ -32,10 +32,10 @@ class NoteInvalid(AuditError):
 def decoded(text: str) -> bytes:
     """Of base64, in the one way to write it; nothing where it is another."""
     try:
-        found = base64.b64decode(text, validate=True)
+        raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return b""
-    return found if base64.b64encode(found).decode() == text else b""
+    return raw if base64.b64encode(raw).decode() == text else b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class PublicKey:
         raw = decoded(key)
         if not name or raw[:1] != _ED25519 or len(raw) != 1 + _KEY_BYTES:
             raise NoteInvalid("not a public key of the form name+id+base64")
-        found = cls(name, raw[1:])
-        if found.id.hex() != key_id:
+        own_key = cls(name, raw[1:])
+        if own_key.id.hex() != key_id:
             raise NoteInvalid("the id of the public key is not that of its name and bytes")
-        return found
+        return own_key
 
-    def text_of(self, note: str) -> str:
+    def signed_text(self, note: str) -> str:
         """The text of a note that this key has signed. Raises NoteInvalid."""
         text, blank, signatures = note.rpartition("\n\n")
         if not blank or not signatures.endswith("\n"):
@@ -98,7 +98,7 @@ class SigningKey:
         self.public = PublicKey(name, key.public_key().public_bytes_raw())
 
     @classmethod
-    def of_file(cls, path: Path, name: str) -> SigningKey:
+    def from_file(cls, path: Path, name: str) -> SigningKey:
         """The key in `path`, 32 bytes in hex; made there, for its owner alone, if there is none."""
         try:
             seed = bytes.fromhex(path.read_text().strip())
@@ -155,12 +155,12 @@ class Checkpoint:
         return cls(origin, int(size), root)
 
 
-def checkpoint_of(note: str, key: PublicKey) -> Checkpoint:
+def parse_checkpoint(note: str, key: PublicKey) -> Checkpoint:
     """Raises NoteInvalid where the key has not signed it, or it is of another chain."""
-    found = Checkpoint.parse(key.text_of(note))
-    if found.origin != key.name:  # guard: B4.checkpoint-origin
-        raise NoteInvalid(f"a checkpoint of {found.origin}, signed as {key.name}")
-    return found
+    checkpoint = Checkpoint.parse(key.signed_text(note))
+    if checkpoint.origin != key.name:  # guard: B4.checkpoint-origin
+        raise NoteInvalid(f"a checkpoint of {checkpoint.origin}, signed as {key.name}")
+    return checkpoint
 
 
 def notes_in(text: str) -> list[str]:

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.merkle import Tree, consistent, leaf_hash, root_of_inclusion
+from gateway.accounting.audit.merkle import Tree, consistent, inclusion_root, leaf_hash
 from gateway.accounting.audit.note import (
     Checkpoint,
     NoteInvalid,
     PublicKey,
-    checkpoint_of,
     notes_in,
+    parse_checkpoint,
 )
-from gateway.accounting.audit.segments import header_of, lines_of, segments
+from gateway.accounting.audit.segments import read_header, read_lines, segments
 
 _HEAD = "c2sp.org/tlog-proof@v1"
 _FORM = "not a proof: it begins with c2sp.org/tlog-proof@v1, extra, index, hashes, a checkpoint"
@@ -34,7 +34,7 @@ class ProofInvalid(AuditError):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HashedAudit:
     """A whole audit in memory, as hashes."""
 
     tree: Tree
@@ -42,17 +42,17 @@ class Held:
     notes: dict[int, str]  # signed, by size
 
     @classmethod
-    def of(cls, directory: Path, key: PublicKey) -> Held:
-        found = segments(directory)
-        if not found:
+    def from_directory(cls, directory: Path, key: PublicKey) -> HashedAudit:
+        existing = segments(directory)
+        if not existing:
             raise AuditError(f"{directory}: there are no records")
         leaves = [
             leaf_hash(line[:-1])
-            for segment in found
-            for line in lines_of(segment.path)
+            for segment in existing
+            for line in read_lines(segment.path)
             if line.endswith(b"\n")
         ]
-        tree = Tree(header_of(found[0]).before.tree, leaves)
+        tree = Tree(read_header(existing[0]).before.tree, leaves)
         return cls(tree, key, signed_notes(directory, key))
 
     def note_after(self, seq: int) -> str:
@@ -67,7 +67,7 @@ class Held:
 
     def inclusion(self, seq: int, line: bytes, note: str | None = None) -> str:
         note = note or self.note_after(seq)
-        size = checkpoint_of(note, self.key).size
+        size = parse_checkpoint(note, self.key).size
         try:
             path = self.tree.inclusion(seq, size)
         except ValueError as exc:
@@ -91,22 +91,22 @@ def signed_notes(directory: Path, key: PublicKey) -> dict[int, str]:
     for segment in segments(directory):
         text = segment.checkpoints.read_text() if segment.checkpoints.exists() else ""
         for note in notes_in(text):
-            notes[checkpoint_of(note, key).size] = note
+            notes[parse_checkpoint(note, key).size] = note
     return notes
 
 
 def lines_with(directory: Path, call_id: str) -> list[tuple[int, bytes]]:
     """The records of a call: first the one with its decision, then that of its end if it streamed,
     and what was written before it left. Or of a number."""
-    found: list[tuple[int, bytes]] = []
+    matches: list[tuple[int, bytes]] = []
     for segment in segments(directory):
-        for line in lines_of(segment.path):
-            if line.endswith(b"\n") and _is_of(line, call_id):
-                found.append((int(json.loads(line)["seq"]), line[:-1]))
-    return sorted(found, key=lambda one: json.loads(one[1])["kind"] == "intent")
+        for line in read_lines(segment.path):
+            if line.endswith(b"\n") and _is_record_for(line, call_id):
+                matches.append((int(json.loads(line)["seq"]), line[:-1]))
+    return sorted(matches, key=lambda one: json.loads(one[1])["kind"] == "intent")
 
 
-def _is_of(line: bytes, call_id: str) -> bool:
+def _is_record_for(line: bytes, call_id: str) -> bool:
     if call_id.isdigit():
         return line.startswith(b'{"seq":%d,' % int(call_id))
     return call_id.encode() in line and json.loads(line).get("id") == call_id
@@ -126,9 +126,9 @@ def checked(text: str, key: PublicKey) -> tuple[dict[str, Any], Checkpoint]:
         path = [base64.b64decode(h, validate=True) for h in lines[3:]]
     except binascii.Error:
         raise ProofInvalid(_FORM) from None
-    checkpoint = checkpoint_of(note, key)
+    checkpoint = parse_checkpoint(note, key)
     try:
-        root = root_of_inclusion(leaf_hash(line), int(index), checkpoint.size, path)
+        root = inclusion_root(leaf_hash(line), int(index), checkpoint.size, path)
     except ValueError as exc:
         raise ProofInvalid(f"the proof does not hold: {exc}") from None
     if root != checkpoint.root:  # guard: B4.proof-root
@@ -142,9 +142,9 @@ def checked(text: str, key: PublicKey) -> tuple[dict[str, Any], Checkpoint]:
     return record, checkpoint
 
 
-def consistency_text(held: Held, old: str, new: str) -> str:
+def consistency_text(held: HashedAudit, old: str, new: str) -> str:
     """That the chain of one signed checkpoint goes on in that of another: JSON with both."""
-    first, second = checkpoint_of(old, held.key), checkpoint_of(new, held.key)
+    first, second = parse_checkpoint(old, held.key), parse_checkpoint(new, held.key)
     path = held.consistency(first, second)
     return json.dumps(
         {"old": old, "new": new, "path": [base64.b64encode(h).decode() for h in path]}, indent=2
@@ -154,9 +154,9 @@ def consistency_text(held: Held, old: str, new: str) -> str:
 def checked_consistency(text: str, key: PublicKey) -> tuple[Checkpoint, Checkpoint]:
     """Raises AuditError."""
     try:
-        told = json.loads(text)
-        old, new = (checkpoint_of(str(told[k]), key) for k in ("old", "new"))
-        path = [base64.b64decode(h, validate=True) for h in told["path"]]
+        document = json.loads(text)
+        old, new = (parse_checkpoint(str(document[k]), key) for k in ("old", "new"))
+        path = [base64.b64decode(h, validate=True) for h in document["path"]]
     except (ValueError, KeyError, TypeError):
         raise ProofInvalid("not a proof of consistency: JSON with old, new and path") from None
     if not consistent(old.size, old.root, new.size, new.root, path):

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from gateway.accounting.audit import AuditError
 from gateway.accounting.audit.actions import Action, actions
-from gateway.accounting.audit.calls import Call, calls
+from gateway.accounting.audit.calls import RecordedCall, calls
 from gateway.accounting.audit.verify import records
 
 _QUARTER = re.compile(r"(\d{4})[Qq]([1-4])")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeRange:
     """From a moment to another, which is not in it any more; seconds since 1970."""
 
     from_s: float = float("-inf")
@@ -28,10 +28,10 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CallFilter:
     """None: any."""
 
-    span: Span = Span()
+    span: TimeRange = TimeRange()
     sensitivity: str | None = None
     zone: str | None = None
     tenant: str | None = None
@@ -42,7 +42,7 @@ class Wanted:
     ids: frozenset[str] | None = None
     traces: frozenset[str] | None = None
 
-    def __contains__(self, call: Call) -> bool:
+    def __contains__(self, call: RecordedCall) -> bool:
         return (
             call.time_s in self.span
             and self.sensitivity in (None, call.sensitivity)
@@ -62,13 +62,13 @@ class Wanted:
         return self.sensitivity in ("restricted", "unknown") and self.zone == "cloud"
 
 
-def found(directories: Sequence[Path], wanted: Wanted) -> Iterator[Call]:
+def matching_calls(directories: Sequence[Path], wanted: CallFilter) -> Iterator[RecordedCall]:
     """Each checked against the chain that it stands in. Raises AuditError."""
     for directory in directories:
         yield from (call for call in calls(records(directory)) if call in wanted)
 
 
-def done(directories: Sequence[Path], span: Span, by: str | None) -> Iterator[Action]:
+def done(directories: Sequence[Path], span: TimeRange, by: str | None) -> Iterator[Action]:
     """What operators did, each checked against the chain that it stands in. Raises AuditError."""
     for directory in directories:
         for action in actions(records(directory)):
@@ -87,7 +87,7 @@ def moment(text: str) -> float:
     return (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp()
 
 
-def quarter(text: str) -> Span:
+def quarter(text: str) -> TimeRange:
     """`2026Q3`. Raises AuditError."""
     match = _QUARTER.fullmatch(text)
     if match is None:
@@ -96,4 +96,4 @@ def quarter(text: str) -> Span:
     last = (year + number // 4, number % 4 * 3 + 1)
     starts = ((year, 3 * number - 2), last)
     from_s, until_s = (dt.datetime(y, m, 1, tzinfo=dt.UTC).timestamp() for y, m in starts)
-    return Span(from_s, until_s)
+    return TimeRange(from_s, until_s)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from gateway.accounting.audit.calls import Call
-from gateway.accounting.audit.figures import Figures
-from gateway.accounting.audit.query import Span
-from gateway.accounting.audit.verify import Verified
+from gateway.accounting.audit.calls import RecordedCall
+from gateway.accounting.audit.figures import AuditFigures
+from gateway.accounting.audit.query import TimeRange
+from gateway.accounting.audit.verify import JournalVerification
 from gateway.core import ambient
 
 _CLASSES = ("clear", "restricted", "unknown")
@@ -48,7 +48,7 @@ pre { white-space: pre-wrap; border: 1px solid var(--line); padding: .5rem .7rem
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class VerificationSummary:
     """What a verification came to, in the words of the page."""
 
     origin: str
@@ -64,15 +64,19 @@ class Checked:
     key_given: bool
 
     @classmethod
-    def of(cls, told: Verified, key_given: bool) -> Checked:
+    def from_verification(
+        cls, verification: JournalVerification, key_given: bool
+    ) -> VerificationSummary:
         return cls(
-            told.key.name, told.holds, tuple(map(str, told.findings)), told.first, told.head.size,
-            told.signed.text if told.signed else "", told.unsigned, told.outside,
-            told.key.fingerprint, str(told.key), key_given,
+            verification.key.name, verification.holds, tuple(map(str, verification.findings)),
+            verification.first, verification.head.size,
+            verification.signed.text if verification.signed else "",
+            verification.unsigned, verification.outside,
+            verification.key.fingerprint, str(verification.key), key_given,
         )  # fmt: skip
 
 
-def page(figures: Figures, checks: Sequence[Checked]) -> str:
+def page(figures: AuditFigures, checks: Sequence[VerificationSummary]) -> str:
     title = f"What was decided of calls, {_days(figures.span)}"
     body = "".join(
         (
@@ -100,26 +104,26 @@ def page(figures: Figures, checks: Sequence[Checked]) -> str:
     )
 
 
-def _verdict(figures: Figures, checks: Sequence[Checked]) -> str:
+def _verdict(figures: AuditFigures, checks: Sequence[VerificationSummary]) -> str:
     broken = [check for check in checks if not check.holds]
     count = len(figures.leaks)
-    kept = sum(n for (kind, _), n in figures.ended.items() if kind != "clear")
+    restricted = sum(n for (kind, _), n in figures.ended.items() if kind != "clear")
     well = not broken and not count
     if broken:
-        said = (
+        sentence = (
             "<b>No statement can be made.</b><br>The records of "
             f"{escape(', '.join(check.origin for check in broken))} are not as they were written, "
             "and are not counted below."
         )
     else:
-        said = (
-            f"<b>{count}</b> of {kept} calls that were restricted, or not read, touched the cloud. "
-            f"{figures.calls} calls are on record."
+        sentence = (
+            f"<b>{count}</b> of {restricted} calls that were restricted, or not read, touched the "
+            f"cloud. {figures.calls} calls are on record."
         )
-    return f'<div class="verdict{"" if well else " wrong"}">{said}</div>'
+    return f'<div class="verdict{"" if well else " wrong"}">{sentence}</div>'
 
 
-def _where(figures: Figures) -> str:
+def _where(figures: AuditFigures) -> str:
     rows = [
         [kind, *(figures.touched[kind, place] for place in _PLACES)]
         for kind in _CLASSES
@@ -133,7 +137,7 @@ def _where(figures: Figures) -> str:
     )
 
 
-def _leaks(leaks: Sequence[Call]) -> str:
+def _leaks(leaks: Sequence[RecordedCall]) -> str:
     rows = [
         [_time(c.time_s), c.id, c.sensitivity, ", ".join(c.zones), c.tenant, c.model] for c in leaks
     ]
@@ -142,7 +146,7 @@ def _leaks(leaks: Sequence[Call]) -> str:
     )
 
 
-def _ends(figures: Figures) -> str:
+def _ends(figures: AuditFigures) -> str:
     rows = [
         [kind, *(figures.ended[kind, outcome] for outcome in _OUTCOMES)]
         for kind in _CLASSES
@@ -151,13 +155,13 @@ def _ends(figures: Figures) -> str:
     return "<h2>How calls ended</h2>" + _table(["class", *_OUTCOMES], rows, "There were none.")
 
 
-def _refusals(figures: Figures) -> str:
+def _refusals(figures: AuditFigures) -> str:
     return "<h2>Refusals and failures, by reason</h2>" + _table(
         ["class", "reason", "calls"], _counted(figures.refusals), "There were none."
     )
 
 
-def _tenants(figures: Figures) -> str:
+def _tenants(figures: AuditFigures) -> str:
     return "<h2>Calls by tenant and zone</h2>" + _table(
         ["tenant", "zone", "calls"], _counted(figures.tenants), "There were none."
     )
@@ -167,7 +171,7 @@ def _counted(counts: Counter[tuple[str, str]]) -> list[list[object]]:
     return [[*what, count] for what, count in counts.most_common()]
 
 
-def _policies(figures: Figures) -> str:
+def _policies(figures: AuditFigures) -> str:
     some = sorted(figures.policies.items(), key=lambda item: item[1].first_s)
     rows = [[name, _time(p.first_s), _time(p.last_s), p.calls] for name, p in some]
     return "<h2>Settings in force</h2>" + _table(
@@ -175,7 +179,7 @@ def _policies(figures: Figures) -> str:
     )
 
 
-def _actions(figures: Figures) -> str:
+def _actions(figures: AuditFigures) -> str:
     some = sorted(figures.actions, key=lambda action: action.time_s)
     rows = [[_time(a.time_s), a.action, a.on, a.by or "not known", a.via, a.tenant] for a in some]
     return (
@@ -186,23 +190,25 @@ def _actions(figures: Figures) -> str:
     )
 
 
-def _gaps(figures: Figures) -> str:
+def _gaps(figures: AuditFigures) -> str:
     rows = [[g.origin, _time(g.from_s), _time(g.until_s), g.why] for g in figures.gaps]
-    told = ""
+    sentence = ""
     if figures.unrecorded:
-        told += f'<p class="wrong">{figures.unrecorded} records could not be written.</p>'
+        sentence += f'<p class="wrong">{figures.unrecorded} records could not be written.</p>'
     if figures.torn:
-        told += f"<p>{figures.torn} lines were torn by a kill, and are kept beside the records.</p>"
+        sentence += (
+            f"<p>{figures.torn} lines were torn by a kill, and are kept beside the records.</p>"
+        )
     return (
         "<h2>Times without a gateway, or without records</h2>"
         "<p>From the last record to the next start; nothing is answered in that time. While "
         "records cannot be written, calls are refused.</p>"
-        + told
+        + sentence
         + _table(["gateway", "from", "until", "why"], rows, "There were none.")
     )
 
 
-def _chain(check: Checked) -> str:
+def _chain(check: VerificationSummary) -> str:
     state = (
         '<span class="well">every record fits the one before it</span>'
         if check.holds
@@ -256,7 +262,7 @@ def _time(at_s: float) -> str:
     return dt.datetime.fromtimestamp(at_s, dt.UTC).strftime("%Y-%m-%d\u00a0%H:%M:%S")
 
 
-def _days(span: Span) -> str:
+def _days(span: TimeRange) -> str:
     first, last = (
         dt.datetime.fromtimestamp(at_s, dt.UTC).strftime("%Y-%m-%d")
         for at_s in (span.from_s, span.until_s - _DAY_S)

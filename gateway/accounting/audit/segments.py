@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.chain import Head
+from gateway.accounting.audit.chain import ChainHead
 from gateway.accounting.audit.merkle import Frontier
 
 FORM: Final = 1  # of the lines; a header tells
@@ -26,7 +26,7 @@ _SUFFIX = ".jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class JournalSegment:
     directory: Path
     first: int  # the number of its first record
 
@@ -46,7 +46,7 @@ class Header:
     chain: str
     origin: str
     time_s: float
-    before: Head  # the chain up to it
+    before: ChainHead  # the chain up to it
 
     def record(self, key: str) -> dict[str, Any]:
         return {
@@ -61,7 +61,7 @@ class Header:
         }
 
     @classmethod
-    def of(cls, line: bytes) -> Header:
+    def parse(cls, line: bytes) -> Header:
         """Raises ValueError."""
         record = json.loads(line)
         if not isinstance(record, dict) or record.get("kind") != "segment":
@@ -70,7 +70,7 @@ class Header:
             raise ValueError(f"form {record.get('form')} is not known to this version")
         try:
             tree = Frontier(record["seq"], map(bytes.fromhex, record["tree"]))
-            head = Head(bytes.fromhex(record["before"]), tree)
+            head = ChainHead(bytes.fromhex(record["before"]), tree)
             return cls(str(record["chain"]), str(record["origin"]), float(record["time"]), head)
         except (KeyError, TypeError) as exc:
             raise ValueError("its header is not whole") from exc
@@ -84,27 +84,27 @@ def worker_directory(directory: Path, number: int) -> Path:
 def chains(directory: Path) -> list[Path]:
     """The directories of all chains of one gateway: its own, and those of its workers. Where there
     is nothing yet, its own."""
-    found = [p for p in directory.glob("worker-*") if p.name.removeprefix("worker-").isdigit()]
-    found.sort(key=lambda path: int(path.name.removeprefix("worker-")))
-    if not found or any(directory.glob(f"*{_SUFFIX}")):
-        found.insert(0, directory)
-    return found
+    chains = [p for p in directory.glob("worker-*") if p.name.removeprefix("worker-").isdigit()]
+    chains.sort(key=lambda path: int(path.name.removeprefix("worker-")))
+    if not chains or any(directory.glob(f"*{_SUFFIX}")):
+        chains.insert(0, directory)
+    return chains
 
 
-def segments(directory: Path) -> list[Segment]:
+def segments(directory: Path) -> list[JournalSegment]:
     """In order. Raises AuditError where there is no directory."""
     try:
         names = [p.stem for p in directory.iterdir() if p.suffix == _SUFFIX]
     except OSError as exc:
         raise AuditError(f"{directory}: no audit can be read here: {exc.strerror}") from exc
-    return [Segment(directory, int(name)) for name in sorted(names) if name.isdigit()]
+    return [JournalSegment(directory, int(name)) for name in sorted(names) if name.isdigit()]
 
 
 def torn_part(directory: Path, seq: int) -> Path:
     return directory / f"{seq:012d}.torn"
 
 
-def lines_of(path: Path) -> Iterator[bytes]:
+def read_lines(path: Path) -> Iterator[bytes]:
     """With their ends; the last may lack it."""
     try:
         with path.open("rb") as file:
@@ -113,9 +113,9 @@ def lines_of(path: Path) -> Iterator[bytes]:
         raise AuditError(f"{path}: cannot be read: {exc.strerror}") from exc
 
 
-def header_of(segment: Segment) -> Header:
-    line = next(lines_of(segment.path), b"")
+def read_header(segment: JournalSegment) -> Header:
+    line = next(read_lines(segment.path), b"")
     try:
-        return Header.of(line)
+        return Header.parse(line)
     except ValueError as exc:
         raise AuditError(f"{segment.path}, line 1: {exc}") from exc

@@ -16,36 +16,38 @@ from pathlib import Path
 from typing import Any
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.chain import BadLine, Head
+from gateway.accounting.audit.chain import BadLine, ChainHead
 from gateway.accounting.audit.disk import locked
 from gateway.accounting.audit.note import (
     Checkpoint,
     NoteInvalid,
     PublicKey,
-    checkpoint_of,
     notes_in,
+    parse_checkpoint,
 )
 from gateway.accounting.audit.segments import (
     LOCK,
     PUBLIC_KEY,
     Header,
-    Segment,
-    lines_of,
+    JournalSegment,
+    read_lines,
     segments,
     torn_part,
 )
 
-_KEPT = "compare with a copy, or with a checkpoint that was exported; keep the directory as it is"
+_COMPARE = (
+    "compare with a copy, or with a checkpoint that was exported; keep the directory as it is"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """What does not fit, where, and what to do."""
 
     file: str
     line: int  # 0: of the whole file
     what: str
-    do: str = _KEPT
+    do: str = _COMPARE
 
     def __str__(self) -> str:
         where = f"{self.file}, line {self.line}" if self.line else self.file
@@ -53,15 +55,15 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Verified:
+class JournalVerification:
     """What was found out about one directory."""
 
     directory: Path
     key: PublicKey
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     chain: str = ""
     first: int = 0  # record; more than 0 where old ones were removed
-    head: Head = field(default_factory=Head.empty)
+    head: ChainHead = field(default_factory=ChainHead.empty)
     signed: Checkpoint | None = None  # the largest that fits
     checkpoints: int = 0  # that fit
     outside: int = 0  # of them, given from elsewhere
@@ -89,38 +91,40 @@ def public_key(directory: Path, given: str | None = None) -> PublicKey:
         raise AuditError(f"{path}: no public key: {why}") from exc
 
 
-def verify(directory: Path, key: PublicKey, given: Sequence[tuple[str, str]] = ()) -> Verified:
+def verify(
+    directory: Path, key: PublicKey, given: Sequence[tuple[str, str]] = ()
+) -> JournalVerification:
     """`given` are texts with checkpoints that were kept elsewhere, each behind its name."""
-    reading = _Reading(Verified(directory, key))
+    reading = _Reading(JournalVerification(directory, key))
     reading.take_checkpoints(given)
     reading.read()
-    return reading.found
+    return reading.result
 
 
 class _Reading:
-    def __init__(self, found: Verified) -> None:
-        self.found = found
+    def __init__(self, result: JournalVerification) -> None:
+        self.result = result
         self._at: dict[int, list[tuple[str, Checkpoint, bool]]] = {}  # by size
         self._pruned_before = 0
         self._last: dict[str, Any] = {}
         self._lost = False  # the place in the chain, since something did not fit
-        self._segments = segments(found.directory)
+        self._segments = segments(result.directory)
 
-    def _wrong(self, file: Path | str, line: int, what: str, do: str = _KEPT) -> None:
-        self.found.findings.append(Finding(str(file), line, what, do))
+    def _wrong(self, file: Path | str, line: int, what: str, do: str = _COMPARE) -> None:
+        self.result.findings.append(AuditFinding(str(file), line, what, do))
 
     # Checkpoints
 
     def take_checkpoints(self, given: Sequence[tuple[str, str]]) -> None:
         for segment in self._segments:
-            self._beside(segment)
+            self._read_checkpoints(segment)
         for name, text in given:
             notes = notes_in(text)
             if not notes:
                 self._wrong(name, 0, "no checkpoint is in it")
             self._take(name, notes, outside=True)
 
-    def _beside(self, segment: Segment) -> None:
+    def _read_checkpoints(self, segment: JournalSegment) -> None:
         path = segment.checkpoints
         try:
             text = path.read_text()
@@ -136,13 +140,13 @@ class _Reading:
             self._wrong(path, 0, "its checkpoints are not in order")
 
     def _running(self) -> bool:
-        return locked(self.found.directory / LOCK)
+        return locked(self.result.directory / LOCK)
 
     def _take(self, name: str, notes: Sequence[str], outside: bool = False) -> list[int]:
         sizes = []
         for note in notes:
             try:
-                checkpoint = checkpoint_of(note, self.found.key)
+                checkpoint = parse_checkpoint(note, self.result.key)
             except NoteInvalid as exc:
                 self._wrong(name, 0, str(exc))
                 continue
@@ -152,10 +156,10 @@ class _Reading:
 
     def _compare(self) -> None:
         """With every checkpoint of the size that the chain has now."""
-        at = self._at.pop(self.found.head.size, None)
+        at = self._at.pop(self.result.head.size, None)
         if at is None:
             return
-        root = self.found.head.tree.root()
+        root = self.result.head.tree.root()
         for name, checkpoint, outside in at:
             if checkpoint.root != root:  # guard: B4.rehashed-records
                 self._wrong(
@@ -163,71 +167,71 @@ class _Reading:
                     f"the first {checkpoint.size} records are not those that it was signed over",
                 )  # fmt: skip
                 continue
-            self.found.signed = checkpoint
-            self.found.checkpoints += 1
-            self.found.outside += outside
+            self.result.signed = checkpoint
+            self.result.checkpoints += 1
+            self.result.outside += outside
 
     # Records
 
     def read(self) -> None:
-        found = self.found
-        found.running = self._running()
+        result = self.result
+        result.running = self._running()
         if not self._segments:
-            self._wrong(found.directory, 0, "there are no records")
+            self._wrong(result.directory, 0, "there are no records")
         for number, segment in enumerate(self._segments):
             self._read(segment, first=number == 0, last=segment is self._segments[-1])
-        found.stopped = self._last.get("kind") == "stop"
+        result.stopped = self._last.get("kind") == "stop"
         self._match_cut()
         for size, at in sorted(self._at.items()):  # guard: B4.cut-end -> for size, at in ():
             for name, _, _ in at:
                 self._left_over(name, size)
 
-    def _read(self, segment: Segment, first: bool, last: bool) -> None:
-        line = next(lines_of(segment.path), b"")
+    def _read(self, segment: JournalSegment, first: bool, last: bool) -> None:
+        line = next(read_lines(segment.path), b"")
         try:
-            header = Header.of(line)
+            header = Header.parse(line)
         except ValueError as exc:
             self._break(segment, 1, str(exc))
             return
         if not self._follows(segment, header, first):
             return
         self._compare()
-        for number, line in enumerate(lines_of(segment.path), 1):
+        for number, line in enumerate(read_lines(segment.path), 1):
             if not line.endswith(b"\n"):
                 self._unfinished(segment, number, last)
                 return
             try:
-                self.found.head.follow(line[:-1])
-                self._look_at(segment, number, line)
+                self.result.head.follow(line[:-1])
+                self._verify_line(segment, number, line)
             except ValueError as exc:
                 self._break(segment, number, str(exc))
                 return
             self._compare()
 
-    def _break(self, segment: Segment, line: int, what: str) -> None:
+    def _break(self, segment: JournalSegment, line: int, what: str) -> None:
         self._wrong(segment.path, line, what)
         self._lost = True
 
-    def _follows(self, segment: Segment, header: Header, first: bool) -> bool:
+    def _follows(self, segment: JournalSegment, header: Header, first: bool) -> bool:
         """A break is told once; the next segment is read from its own beginning on."""
-        found, head = self.found, self.found.head
+        result, head = self.result, self.result.head
         if first:
-            found.chain, found.first = header.chain, header.before.size
-        same = (header.chain, header.origin) == (found.chain, found.key.name)
+            result.chain, result.first = header.chain, header.before.size
+        same = (header.chain, header.origin) == (result.chain, result.key.name)
         if not same or header.before.size != segment.first:
-            self._break(segment, 1, f"it is no part of the chain of {found.key.name}")
+            self._break(segment, 1, f"it is no part of the chain of {result.key.name}")
             return False
         if not first and not self._lost and header.before != head:  # guard: B4.segment-end
             self._wrong(
                 segment.path, 1,
                 f"the chain is at {head.size} records, and this goes on from {segment.first}",
             )  # fmt: skip
-        found.head = header.before.copy()
+        result.head = header.before.copy()
         self._lost = False
         return True
 
-    def _unfinished(self, segment: Segment, number: int, last: bool) -> None:
-        if last and self.found.running:
+    def _unfinished(self, segment: JournalSegment, number: int, last: bool) -> None:
+        if last and self.result.running:
             return  # it is being written
         self._lost = True  # guard: B4.unended-line -> return
         self._wrong(
@@ -235,10 +239,10 @@ class _Reading:
             "start the gateway, which puts the part aside and records it, and verify again",
         )  # fmt: skip
 
-    def _look_at(self, segment: Segment, number: int, line: bytes) -> None:
+    def _verify_line(self, segment: JournalSegment, number: int, line: bytes) -> None:
         """Only what the audit tells of itself; what calls say changes nothing here."""
         self._last = {}
-        begins = b'{"seq":%d,"kind":"' % (self.found.head.size - 1)
+        begins = b'{"seq":%d,"kind":"' % (self.result.head.size - 1)
         if line.startswith((begins + b'call"', begins + b'end"', begins + b'intent"')):
             return
         try:
@@ -250,7 +254,7 @@ class _Reading:
         except (KeyError, TypeError) as exc:
             raise BadLine("it is no record of the audit") from exc
 
-    def _torn(self, segment: Segment, number: int, record: dict[str, Any]) -> None:
+    def _torn(self, segment: JournalSegment, number: int, record: dict[str, Any]) -> None:
         part = torn_part(segment.directory, record["seq"])
         data = part.read_bytes() if part.exists() else b""
         same = hashlib.sha256(data).hexdigest() == record["sha256"]
@@ -260,43 +264,43 @@ class _Reading:
     # What is left
 
     def _match_cut(self) -> None:
-        found = self.found
-        if found.first > self._pruned_before:  # guard: B4.first-segment
+        result = self.result
+        if result.first > self._pruned_before:  # guard: B4.first-segment
             self._wrong(
                 self._segments[0].path, 1,
-                f"the records before {found.first} are missing, and no record tells that they were "
-                "removed in time",
+                f"the records before {result.first} are missing, and no record tells that they "
+                "were removed in time",
             )  # fmt: skip
 
     def _left_over(self, name: str, size: int) -> None:
-        if size < self.found.first:
+        if size < self.result.first:
             return  # of records that have been removed since
-        if size > self.found.head.size and not self._broken():
+        if size > self.result.head.size and not self._broken():
             self._wrong(
                 name, 0,
-                f"{size} records were there when it was signed, and {self.found.head.size} are "
+                f"{size} records were there when it was signed, and {self.result.head.size} are "
                 "here: the end was cut off",
             )  # fmt: skip
-        elif size > self.found.head.size or self._broken():
+        elif size > self.result.head.size or self._broken():
             self._wrong(name, 0, f"its {size} records cannot be compared with what is here")
 
     def _broken(self) -> bool:
-        return self._lost or any(finding.line > 1 for finding in self.found.findings)
+        return self._lost or any(finding.line > 1 for finding in self.result.findings)
 
 
 def records(directory: Path) -> Iterator[dict[str, Any]]:
     """Of one audit, each checked against the one before. Raises AuditError at what does not fit."""
-    head: Head | None = None
+    head: ChainHead | None = None
     running = locked(directory / LOCK)
     for segment in segments(directory):
-        for number, line in enumerate(lines_of(segment.path), 1):
+        for number, line in enumerate(read_lines(segment.path), 1):
             try:
                 if not line.endswith(b"\n"):
                     if running:
                         break
                     raise BadLine("the last line has no end")
                 if head is None:
-                    head = Header.of(line).before.copy()
+                    head = Header.parse(line).before.copy()
                 head.follow(line[:-1])  # guard: B5.chain-break
             except ValueError as exc:
                 raise AuditError(

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.accounting.audit.journal import Journal
-from gateway.accounting.audit.writer_thread import Group, Keeper, Tending
+from gateway.accounting.audit.writer_thread import CommitGroup, JournalUpkeep, WriterThread
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core import ambient
@@ -55,7 +55,7 @@ class AuditWriter:
         self._metrics = metrics
         self._checkpoint_s = checkpoint_s
         self._retry_s = retry_s
-        self._keeper: Keeper | None = None
+        self._keeper: WriterThread | None = None
         self._busy = False  # the keeper has a job
         self._records: list[bytes] = []  # that no group has yet
         self._tickets: list[Durable] = []
@@ -94,7 +94,7 @@ class AuditWriter:
         self.journal.checkpoint()
         self._checkpoint_due_s = ambient.monotonic_s() + self._checkpoint_s
         self._publish()
-        self._keeper = Keeper(self.journal, self._loop, self._kept, self._tended)
+        self._keeper = WriterThread(self.journal, self._loop, self._on_durable, self._tended)
         self._tend_by(self._checkpoint_due_s)
 
     async def aclose(self) -> None:
@@ -198,10 +198,10 @@ class AuditWriter:
             count = len(records)
             self._grouped -= count
             try:
-                group = Group(self.journal.seal(records), count, tickets)
+                group = CommitGroup(self.journal.seal(records), count, tickets)
             except Exception as exc:  # noqa: BLE001 - a bug must leave no caller waiting
                 self._fails(exc, count)
-                self._tell(tickets, self._unwritable())
+                self._settle(tickets, self._unwritable())
                 return
             self._out = count
             self._do(group)
@@ -212,26 +212,26 @@ class AuditWriter:
         worth = count > 1 and count * _GATHERED_S >= _WORTH * (now_s - self._handed_s)
         self._handed_s, self._next_s = now_s, now_s + _GATHERED_S if worth else 0.0
 
-    def _do(self, job: Group | Tending) -> None:
+    def _do(self, job: CommitGroup | JournalUpkeep) -> None:
         assert self._keeper is not None
         self._busy = True
         self._keeper.do(job)
 
-    def _kept(self, group: Group) -> None:
+    def _on_durable(self, group: CommitGroup) -> None:
         self._busy = False
         self._out = 0
         self._metrics.audit_commit_seconds.observe(group.took_s)
         if group.failed is None:
             self._metrics.audit_records.inc(group.count)
             self._tend_by(0.0 if self.journal.full else self._tended_s + _TENDED_S)
-            self._tell(group.tickets, None)
+            self._settle(group.tickets, None)
         else:
             self._fails(group.failed, group.count)
-            # guard: B4.waiter-failure -> self._tell(group.tickets, None)
-            self._tell(group.tickets, self._unwritable())
+            # guard: B4.waiter-failure -> self._settle(group.tickets, None)
+            self._settle(group.tickets, self._unwritable())
         self._go_on()
 
-    def _tell(self, tickets: list[Durable], failed: RecordUnwritable | None) -> None:
+    def _settle(self, tickets: list[Durable], failed: RecordUnwritable | None) -> None:
         for ticket in tickets:
             if not ticket.done():
                 ticket.set_result(failed)
@@ -239,7 +239,7 @@ class AuditWriter:
     def _fails(self, exc: Exception, records: int) -> None:
         self._lost += records
         self._metrics.record_failures.inc(records)
-        why = _said(exc)
+        why = _error_text(exc)
         if self._failing is None:
             self._since_s = ambient.wall_s()
             self._dwell_s = self._next_dwell_s()
@@ -303,14 +303,14 @@ class AuditWriter:
             since_s = round(self._since_s, 3)
             gap = {"since": since_s, "records": self._lost, "why": self._failing}
         signs = now_s >= self._checkpoint_due_s and self.journal.size > self.journal.signed
-        self._do(Tending(gap, signs))
+        self._do(JournalUpkeep(gap, signs))
 
-    def _tended(self, work: Tending) -> None:
+    def _tended(self, work: JournalUpkeep) -> None:
         self._busy = False
         now_s = self._tended_s = ambient.monotonic_s()
-        if work.gap is not None and work.told:
+        if work.gap is not None and work.reported:
             self._recovered(work.gap["records"])
-        trouble = "" if work.failed is None else _said(work.failed)
+        trouble = "" if work.failed is None else _error_text(work.failed)
         if trouble and trouble != self._trouble:
             log.error("the audit is not as it should be: %s", trouble)
         self._trouble = trouble
@@ -318,7 +318,7 @@ class AuditWriter:
             self._checkpoint_due_s = now_s + self._retry_s
         elif work.signs:
             self._checkpoint_due_s = now_s + self._checkpoint_s
-        self._tell_of_spool()
+        self._report_spool()
         self._publish()
         self._tend_again(self._wait_s(now_s))
         self._go_on()
@@ -337,7 +337,7 @@ class AuditWriter:
         self._recovered_s = ambient.monotonic_s()
         log.warning("the audit can be written again; %d records could not be kept", lost)
 
-    def _tell_of_spool(self) -> None:
+    def _report_spool(self) -> None:
         before, self._spooled = self._spooled, bool(self.journal.spooled)
         if self._spooled and not before:
             # guard: B4.spool-alarm
@@ -353,6 +353,6 @@ class AuditWriter:
         metrics.audit_signed.set(journal.signed)
 
 
-def _said(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     """Of a bug only what it is: its words could quote a record."""
     return (exc.strerror if isinstance(exc, OSError) else None) or type(exc).__name__

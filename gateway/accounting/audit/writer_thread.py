@@ -17,7 +17,7 @@ from gateway.accounting.records import Durable
 from gateway.core import ambient
 
 
-class Group:
+class CommitGroup:
     """Records that are made durable together, and the tickets of those that are waited for."""
 
     __slots__ = ("count", "failed", "sealed", "tickets", "took_s")
@@ -30,35 +30,35 @@ class Group:
         self.failed: Exception | None = None  # none of the records is durable then
 
 
-class Tending:
+class JournalUpkeep:
     """All else that the journal needs: a gap record, another segment, a checkpoint."""
 
-    __slots__ = ("failed", "gap", "signs", "told")
+    __slots__ = ("failed", "gap", "reported", "signs")
 
     def __init__(self, gap: dict[str, Any] | None, signs: bool) -> None:
         self.gap = gap
         self.signs = signs
-        self.told = False  # of the gap
+        self.reported = False  # of the gap
         self.failed: Exception | None = None
 
 
-class Keeper:
+class WriterThread:
     def __init__(
         self,
         journal: Journal,
         loop: asyncio.AbstractEventLoop,
-        kept: Callable[[Group], None],
-        tended: Callable[[Tending], None],
+        on_durable: Callable[[CommitGroup], None],
+        tended: Callable[[JournalUpkeep], None],
     ) -> None:
         self._journal = journal
         self._loop = loop
-        self._kept = kept
+        self._on_durable = on_durable
         self._tended = tended
-        self._jobs: queue.SimpleQueue[Group | Tending | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[CommitGroup | JournalUpkeep | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 
-    def do(self, job: Group | Tending) -> None:
+    def do(self, job: CommitGroup | JournalUpkeep) -> None:
         """The journal is this thread's until the job is told of."""
         self._jobs.put(job)
 
@@ -69,18 +69,18 @@ class Keeper:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            if isinstance(job, Group):
+            if isinstance(job, CommitGroup):
                 self._keep(job)
-                self._tell(self._kept, job)
+                self._notify(self._on_durable, job)
             else:
                 self._tend(job)
-                self._tell(self._tended, job)
+                self._notify(self._tended, job)
 
-    def _tell(self, told: Callable[[Any], None], job: Group | Tending) -> None:
+    def _notify(self, on_done: Callable[[Any], None], job: CommitGroup | JournalUpkeep) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
-            self._loop.call_soon_threadsafe(told, job)
+            self._loop.call_soon_threadsafe(on_done, job)
 
-    def _keep(self, group: Group) -> None:
+    def _keep(self, group: CommitGroup) -> None:
         began_s = ambient.monotonic_s()
         try:
             self._journal.keep(group.sealed)
@@ -88,14 +88,14 @@ class Keeper:
             group.failed = exc
         group.took_s = ambient.monotonic_s() - began_s
 
-    def _tend(self, work: Tending) -> None:
+    def _tend(self, work: JournalUpkeep) -> None:
         journal = self._journal
         try:
             if work.gap is not None:
                 with contextlib.suppress(OSError):  # not yet
                     journal.check_room()  # guard: B4.chain-room
                     journal.note("gap", **work.gap)  # guard: B4.gap-record -> journal.note('start')
-                    work.told = True
+                    work.reported = True
             journal.tend()
             if work.signs and journal.size > journal.signed:
                 journal.checkpoint()

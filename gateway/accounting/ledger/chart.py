@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape
 
-from gateway.accounting.ledger.report import Report
+from gateway.accounting.ledger.report import SpendReport
 from gateway.accounting.pricing import usd
 
 _ROW, _BAR, _NAMES, _BARS, _SUMS = 24, 14, 190, 460, 110
@@ -13,12 +13,12 @@ MOST = 30  # bars; the rest is one more
 ONPREM, CLOUD = "#1b7837", "#762a83"  # told apart by the colour-blind too (ColorBrewer PRGn)
 
 
-def svg(found: Report) -> str:
+def svg(report: SpendReport) -> str:
     """What each group cost, on-prem and in the cloud."""
-    rows = _rows(found)
+    rows = _rows(report)
     most = max((onprem + cloud for _, onprem, cloud in rows), default=0) or 1
     width, height = _NAMES + _BARS + _SUMS, _HEAD + _ROW * len(rows) + 12
-    title = f"Spend by {found.question.by}, {found.first} to {found.last} (US dollars)"
+    title = f"Spend by {report.question.by}, {report.first} to {report.last} (US dollars)"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" font-family="sans-serif" font-size="12" role="img">',
@@ -30,11 +30,11 @@ def svg(found: Report) -> str:
     ]
     for at, (name, onprem, cloud) in enumerate(rows):
         y = _HEAD + at * _ROW
-        here = onprem * _BARS / most
+        onprem_width = onprem * _BARS / most
         parts += [
             _text(_NAMES - 8, y + 11, _short(name), anchor="end"),
-            _box(_NAMES, y, here, ONPREM),
-            _box(_NAMES + here, y, cloud * _BARS / most, CLOUD),
+            _box(_NAMES, y, onprem_width, ONPREM),
+            _box(_NAMES + onprem_width, y, cloud * _BARS / most, CLOUD),
             _text(
                 _NAMES + (onprem + cloud) * _BARS / most + 6, y + 11, f"{usd(onprem + cloud):,.4f}"
             ),
@@ -42,9 +42,9 @@ def svg(found: Report) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _rows(found: Report) -> list[tuple[str, int, int]]:
-    rows = [(g.name, g.onprem, g.cloud) for g in found.groups]
-    if found.question.by == "day":
+def _rows(report: SpendReport) -> list[tuple[str, int, int]]:
+    rows = [(g.name, g.onprem, g.cloud) for g in report.groups]
+    if report.question.by == "day":
         return rows[-MOST:]
     rest = rows[MOST:]
     if rest:

@@ -18,7 +18,7 @@ class LedgerDown(Exception):
     """An operation failed; the next one may work. What was to be written is not."""
 
 
-class Database(Protocol):
+class LedgerDatabase(Protocol):
     """One connection, used by one thread at a time. All of it raises LedgerDown."""
 
     serial_key: str  # how a column that numbers the rows is declared

@@ -40,5 +40,5 @@ COLUMNS: Final = {
 }
 """What an entry's fields are in a database."""
 
-entry_of: Final[Callable[[tuple[Any, ...]], Entry]] = partial(tuple.__new__, Entry)
+make_entry: Final[Callable[[tuple[Any, ...]], Entry]] = partial(tuple.__new__, Entry)
 """Of a value for each field: what `Entry` does, without a Python function in between."""

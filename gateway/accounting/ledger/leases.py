@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.accounting.ledger.database import LedgerDown
-from gateway.accounting.ledger.limits import EVERYBODY, Limits
-from gateway.accounting.ledger.store import Granted, Wanted
+from gateway.accounting.ledger.limits import EVERYBODY, BudgetLimits
+from gateway.accounting.ledger.store import LeaseGrant, LeaseRequest
 from gateway.core.deadline import Clock
 
 VALID_S = 60.0
@@ -21,8 +21,8 @@ longest call may take, so what is put aside at the last moment is settled before
 
 _TRIES = 3  # others may take what is leased before who asked for it
 _REFUSED_S = 1.0  # for so long nobody asks again for more than was refused
-Ask = Callable[[Sequence[Sequence[Wanted]], Mapping[str, int]], Awaitable[Granted]]
-Payer = tuple[str, Limits]
+Ask = Callable[[Sequence[Sequence[LeaseRequest]], Mapping[str, int]], Awaitable[LeaseGrant]]
+Payer = tuple[str, BudgetLimits]
 """A scope, and what it may spend."""
 
 
@@ -55,8 +55,8 @@ class _Taking:
 class Leases:
     """`ask` leases more from the store; it raises LedgerDown."""
 
-    def __init__(self, limits: Mapping[str, Limits], ask: Ask, clock: Clock) -> None:
-        self._limits = {scope: found for scope, found in limits.items() if found}
+    def __init__(self, limits: Mapping[str, BudgetLimits], ask: Ask, clock: Clock) -> None:
+        self._limits = {scope: limit for scope, limit in limits.items() if limit}
         self._ask, self._clock = ask, clock
         self._slices: dict[str, _Slice] = {}
         self._waiting: dict[_Taking, None] = {}  # in the order in which they came
@@ -64,17 +64,17 @@ class Leases:
         self._next: asyncio.Task[None] | None = None  # the question that whoever comes now joins
         self.down = False  # the store does not answer: nothing may leave
 
-    def allow(self, limits: Mapping[str, Limits]) -> None:
+    def allow(self, limits: Mapping[str, BudgetLimits]) -> None:
         """Other amounts for the same scopes: a call pays where it was put aside."""
         self._limits = {scope: limits[scope] for scope in self._limits}
 
     def _payers(self, tenant: str) -> list[Payer]:
-        found, limits = [], self._limits
+        payers, limits = [], self._limits
         if EVERYBODY in limits:
-            found.append((EVERYBODY, limits[EVERYBODY]))
+            payers.append((EVERYBODY, limits[EVERYBODY]))
         if tenant in limits:
-            found.append((tenant, limits[tenant]))
-        return found
+            payers.append((tenant, limits[tenant]))
+        return payers
 
     def has(self, tenant: str, nano_usd: int) -> bool:
         """Whether so much was put aside at once, without asking."""
@@ -124,16 +124,16 @@ class Leases:
                 asking.append(its)
         if not asking:
             return
-        asked = [[Wanted(*payer, its.nano_usd) for payer in its.payers] for its in asking]
+        requests = [[LeaseRequest(*payer, its.nano_usd) for payer in its.payers] for its in asking]
         since_s = self._clock()
-        slices = {w.scope: self._slice(w.scope) for some in asked for w in some}
+        slices = {w.scope: self._slice(w.scope) for some in requests for w in some}
         free = {
             scope: it.free if since_s < it.valid_until_s else min(0, it.free)
             for scope, it in slices.items()
         }
-        granted = await self._ask(asked, free)
+        granted = await self._ask(requests, free)
         for scope, some in granted.leased.items():
-            self._was_told(scope, some, since_s)
+            self._on_lease(scope, some, since_s)
         for its, short in zip(asking, granted.short, strict=True):
             # guard: B1.departed-lease
             if its not in self._waiting:  # it has left
@@ -153,18 +153,18 @@ class Leases:
         if not self._limits:
             return
         for scope, _ in self._payers(tenant):
-            found = self._slice(scope)
-            found.taken += spent - reserved
+            lease = self._slice(scope)
+            lease.taken += spent - reserved
             if spent < reserved:
-                found.refused_s = float("-inf")
+                lease.refused_s = float("-inf")
 
     def committed(self, spent: Mapping[str, int]) -> None:
         """The store has lowered the leases by so much."""
         for scope, nano_usd in spent.items():
             if scope in self._limits:
-                found = self._slice(scope)
-                found.granted = max(0, found.granted - nano_usd)
-                found.taken -= nano_usd
+                lease = self._slice(scope)
+                lease.granted = max(0, lease.granted - nano_usd)
+                lease.taken -= nano_usd
 
     def held_on(self, leased: Mapping[str, int], since_s: float) -> None:
         """All that the store, which was asked at `since_s`, knows of. What nothing is left of is
@@ -173,9 +173,9 @@ class Leases:
             if scope not in leased and not its.taken:
                 del self._slices[scope]
             else:
-                self._was_told(scope, leased.get(scope, 0), since_s)
+                self._on_lease(scope, leased.get(scope, 0), since_s)
 
-    def _was_told(self, scope: str, granted: int, since_s: float) -> None:
+    def _on_lease(self, scope: str, granted: int, since_s: float) -> None:
         its = self._slice(scope)
         its.granted, its.valid_until_s = granted, since_s + VALID_S
 
@@ -185,13 +185,13 @@ class Leases:
 
     def surplus(self) -> dict[str, int]:
         """What nobody has needed since the last look; the store is told, and tells what is left."""
-        found = {}
+        surplus = {}
         for scope, its in self._slices.items():
             if its.idle and its.free > 0:
-                found[scope] = its.free
+                surplus[scope] = its.free
                 its.granted -= its.free
             its.idle = True
-        return found
+        return surplus
 
     def everything(self) -> dict[str, int]:
         """All that is held, given back at the end."""
@@ -215,8 +215,8 @@ class Leases:
     def _refused(self, payers: Sequence[Payer], nano_usd: int) -> str:
         since_s = self._clock() - _REFUSED_S
         for scope, _ in payers:
-            found = self._slice(scope)
-            if found.refused_s > since_s and nano_usd >= found.refused and found.free < nano_usd:
+            lease = self._slice(scope)
+            if lease.refused_s > since_s and nano_usd >= lease.refused and lease.free < nano_usd:
                 return scope
         return ""
 

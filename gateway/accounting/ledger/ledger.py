@@ -12,10 +12,10 @@ from gateway.accounting.ledger import owner
 from gateway.accounting.ledger.database import LedgerDown
 from gateway.accounting.ledger.entry import Entry
 from gateway.accounting.ledger.leases import VALID_S, Leases
-from gateway.accounting.ledger.limits import Limits
-from gateway.accounting.ledger.store import Already, Granted, Store, Wanted
+from gateway.accounting.ledger.limits import BudgetLimits
+from gateway.accounting.ledger.store import LeaseGrant, LeaseRequest, LedgerStore, PriorSpend
 from gateway.core.deadline import Clock
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +39,14 @@ class Watcher(Protocol):
     def committed(self, entries: int) -> None: ...
 
 
-class View(Protocol):
+class LedgerView(Protocol):
     """What decisions read: the budgets in memory."""
 
-    def restore(self, already: Already) -> None: ...
+    def restore(self, already: PriorSpend) -> None: ...
     def others_spent(self, tenant: str, nano_usd: int) -> None: ...
 
 
-class Thread:
+class LedgerThread:
     """Runs what blocks, one thing after the other, in the order in which it was asked for."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Thread:
         self._pool.shutdown()
 
 
-class InPlace:
+class InlineRunner:
     """Runs it here and now: for a simulation, whose ledger is in memory."""
 
     async def __call__(self, work: Callable[[], T]) -> T:
@@ -74,12 +74,12 @@ class Ledger:
 
     def __init__(
         self,
-        store: Store,
-        limits: Mapping[str, Limits],
-        view: View,
+        store: LedgerStore,
+        limits: Mapping[str, BudgetLimits],
+        view: LedgerView,
         watcher: Watcher,
         clock: Clock,
-        run: Thread | InPlace,
+        run: LedgerThread | InlineRunner,
         longest_call_s: float,
         keep_days: int,
     ) -> None:
@@ -93,7 +93,7 @@ class Ledger:
         self._number = 0
         self._committing = asyncio.Lock()
         self._last_id = 0
-        self._kept_s = self._forgot_s = float("-inf")
+        self._renewed_s = self._forgot_s = float("-inf")
 
     def post(self, entry: Entry) -> None:
         if len(self._new) >= _MOST_WAITING:
@@ -120,8 +120,8 @@ class Ledger:
         try:
             await self._commit_all()
             now_s = self._clock()
-            if now_s - self._kept_s >= _KEEP_S:
-                self._kept_s = now_s
+            if now_s - self._renewed_s >= _KEEP_S:
+                self._renewed_s = now_s
                 await self._keep()
             if now_s - self._forgot_s >= _FORGET_S:
                 self._forgot_s = now_s
@@ -142,7 +142,7 @@ class Ledger:
         await self._commit_all()
 
     async def aclose(self) -> None:
-        failed: Kept | None = None
+        failed: DeferredError | None = None
         try:
             await self.flush()  # guard: B3.final-flush
             async with self.leases.asking():
@@ -152,7 +152,7 @@ class Ledger:
             log.error("the ledger is not whole, %d entries are lost: %s", self._unwritten, down)
             self._watcher.lost(self._unwritten)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         await self._run(self._store.close)
         self._run.close()
         if failed is not None:
@@ -184,9 +184,11 @@ class Ledger:
                 self._watcher.committed(len(batch))
             self._watcher.waiting(self._unwritten)
 
-    async def _lease(self, asked: Sequence[Sequence[Wanted]], free: Mapping[str, int]) -> Granted:
+    async def _lease(
+        self, requests: Sequence[Sequence[LeaseRequest]], free: Mapping[str, int]
+    ) -> LeaseGrant:
         try:
-            return await self._run(lambda: self._store.lease(asked, free, self._lease_s))
+            return await self._run(lambda: self._store.lease(requests, free, self._lease_s))
         except LedgerDown as down:
             self._failed(down)
             raise

@@ -16,7 +16,7 @@ STEPS = 96
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BudgetLimits:
     """In nano-dollars; None: no limit."""
 
     day: int | None = None
@@ -26,7 +26,7 @@ class Limits:
     @classmethod
     def usd(
         cls, day: float | None = None, month: float | None = None, total: float | None = None
-    ) -> Limits:
+    ) -> BudgetLimits:
         return cls(*(None if usd is None else nano(usd) for usd in (day, month, total)))
 
     def __bool__(self) -> bool:
@@ -34,30 +34,30 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SpentAmounts:
     """By one scope, in nano-dollars."""
 
     day: int = 0
     month: int = 0
     total: int = 0
 
-    def left(self, limits: Limits) -> int | None:
+    def left(self, limits: BudgetLimits) -> int | None:
         """The least that any limit leaves; None without limits."""
         pairs = ((limits.day, self.day), (limits.month, self.month), (limits.total, self.total))
         return min((most - used for most, used in pairs if most is not None), default=None)
 
 
-def step_of(at_s: float) -> int:
+def step_at(at_s: float) -> int:
     """Which quarter of an hour since 1970."""
     return int(at_s // STEP_S)
 
 
-def month_of(at_s: float) -> int:
+def month_at(at_s: float) -> int:
     """Which calendar month (UTC), counted from the year 0."""
     at = datetime.fromtimestamp(at_s, UTC)
     return at.year * 12 + at.month - 1
 
 
-def day_of(at_s: float) -> str:
+def day_text(at_s: float) -> str:
     """The calendar day (UTC), as 2026-11-22."""
     return datetime.fromtimestamp(at_s, UTC).date().isoformat()

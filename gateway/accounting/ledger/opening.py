@@ -6,21 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.accounting.ledger import owner, schema
-from gateway.accounting.ledger.database import Database, LedgerDown, LedgerError
+from gateway.accounting.ledger.database import LedgerDatabase, LedgerDown, LedgerError
 from gateway.accounting.ledger.postgres import PostgresDatabase
 from gateway.accounting.ledger.sqlite import SqliteDatabase
-from gateway.accounting.ledger.store import Store
+from gateway.accounting.ledger.store import LedgerStore
 
 
-def opened(path: Path, postgres: str | None, wall_s: Callable[[], float]) -> Store:
+def opened(path: Path, postgres: str | None, wall_s: Callable[[], float]) -> LedgerStore:
     """To write to. Raises LedgerError."""
     try:
-        return Store(_database(path, postgres), owner.this_process(), wall_s)
+        return LedgerStore(_database(path, postgres), owner.this_process(), wall_s)
     except LedgerDown as down:
         raise LedgerError(f"the ledger cannot be opened: {down}") from None
 
 
-def to_read(path: Path, postgres: str | None) -> Database:
+def to_read(path: Path, postgres: str | None) -> LedgerDatabase:
     """For reports, of a ledger that is there. Raises LedgerError."""
     if postgres is None and not path.exists():
         raise LedgerError(
@@ -51,7 +51,7 @@ def reachable(path: Path, postgres: str | None) -> None:
         database.close()
 
 
-def _database(path: Path, postgres: str | None, read_only: bool = False) -> Database:
+def _database(path: Path, postgres: str | None, read_only: bool = False) -> LedgerDatabase:
     if postgres is None:
         return SqliteDatabase(path, read_only)
     return PostgresDatabase(postgres)

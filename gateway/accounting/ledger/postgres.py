@@ -46,7 +46,8 @@ class PostgresDatabase:
         except psycopg.Error as exc:
             self._watchdog.close()
             raise LedgerError(
-                f"the ledger's PostgreSQL cannot be reached ({_told(exc)}): see ledger.postgres"
+                f"the ledger's PostgreSQL cannot be reached ({_error_text(exc)}): "
+                "see ledger.postgres"
             ) from None
 
     def _connected(self) -> Any:
@@ -88,8 +89,8 @@ class PostgresDatabase:
 
     def read(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         with self._translated():
-            found: list[Row] = self._connection.execute(_marked(sql), values).fetchall()
-            return found
+            rows: list[Row] = self._connection.execute(_marked(sql), values).fetchall()
+            return rows
 
     def write(self, sql: str, values: Sequence[Value] = ()) -> None:
         with self._translated():
@@ -116,12 +117,12 @@ class PostgresDatabase:
                 raise LedgerDown(
                     f"PostgreSQL: no answer for {self._watchdog.answer_s:g} s"
                 ) from None
-            raise LedgerDown(f"PostgreSQL: {_told(exc)}") from None
+            raise LedgerDown(f"PostgreSQL: {_error_text(exc)}") from None
 
 
 def _marked(sql: str) -> bytes:
     return sql.replace("?", "%s").encode()
 
 
-def _told(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     return str(exc).strip().partition("\n")[0]

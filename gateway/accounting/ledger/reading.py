@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from gateway.accounting.ledger.opening import to_read
-from gateway.accounting.ledger.report import GpuPrice, Question, Report, Saved, as_json, report
+from gateway.accounting.ledger.report import (
+    GpuPrice,
+    ReportQuery,
+    Saved,
+    SpendReport,
+    as_json,
+    report,
+)
 from gateway.config import Settings
 from gateway.core import ambient
 from gateway.core.types import Zone
@@ -20,13 +27,13 @@ class LedgerReader:
         self._path, self._postgres, self._prices = path, postgres, prices
 
     @classmethod
-    def of(cls, settings: Settings) -> LedgerReader:
+    def from_settings(cls, settings: Settings) -> LedgerReader:
         dsn = settings.ledger.postgres
         return cls(
             settings.ledger_path, dsn.get_secret_value() if dsn else None, _gpu_prices(settings)
         )
 
-    def report(self, question: Question) -> Report:
+    def report(self, question: ReportQuery) -> SpendReport:
         """Blocking. Raises BadQuestion, LedgerError or LedgerDown."""
         database = to_read(self._path, self._postgres)
         try:
@@ -38,10 +45,10 @@ class LedgerReader:
         """What the clear calls that on-prem servers answered today (UTC) saved. Raises LedgerError
         or LedgerDown."""
         today = datetime.fromtimestamp(ambient.wall_s(), UTC).date()
-        asked = Question(first=today, last=today)
-        return (await asyncio.to_thread(self.report, asked)).saved
+        question = ReportQuery(first=today, last=today)
+        return (await asyncio.to_thread(self.report, question)).saved
 
-    async def document(self, question: Question) -> dict[str, Any]:
+    async def document(self, question: ReportQuery) -> dict[str, Any]:
         """The report as JSON values, read beside the loop."""
         return as_json(await asyncio.to_thread(self.report, question))
 

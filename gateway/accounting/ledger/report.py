@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from gateway.accounting.ledger.database import Database, Row, integer
+from gateway.accounting.ledger.database import LedgerDatabase, Row, integer
 from gateway.accounting.pricing import usd
-from gateway.core.types import Zone, endpoint_of
+from gateway.core.types import Zone, endpoint_name
 
 BY = ("tenant", "model", "zone", "endpoint", "reason", "day")
 """What spend can be shown by; columns of `days`."""
 
-LACK_OF_ROOM = ("spill_deadline", "spill_queue", "spill_slow", "spill_rule")
+CAPACITY_REASONS = ("spill_deadline", "spill_queue", "spill_slow", "spill_rule")
 """Reasons for which a call left that one more GPU might have kept."""
 
 _HOURS_A_MONTH = 365.25 * 24 / 12
@@ -30,7 +30,7 @@ class BadQuestion(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReportQuery:
     """Both days belong to it. None: from the first, up to today."""
 
     by: str = "tenant"
@@ -39,20 +39,22 @@ class Question:
     tenant: str | None = None
 
     @classmethod
-    def asked(
+    def from_arguments(
         cls, by: str | None, first: str | None, last: str | None, tenant: str | None
-    ) -> Question:
+    ) -> ReportQuery:
         """In a person's words. Raises BadQuestion."""
         if by is not None and by not in BY:
             raise BadQuestion(f"by: no {by!r}; there are: {', '.join(BY)}")
-        found = cls(by or "tenant", _day("from", first), _day("to", last), tenant)
-        if found.first and found.last and found.first > found.last:
-            raise BadQuestion(f"from {found.first} to {found.last} is no day at all; swap them")
-        return found
+        question = cls(by or "tenant", _day("from", first), _day("to", last), tenant)
+        if question.first and question.last and question.first > question.last:
+            raise BadQuestion(
+                f"from {question.first} to {question.last} is no day at all; swap them"
+            )
+        return question
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SpendGroup:
     """All attempts that share what is reported by. Money in nano-dollars."""
 
     name: str
@@ -120,23 +122,23 @@ class Another:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    question: Question
+class SpendReport:
+    question: ReportQuery
     first: date
     last: date
-    groups: tuple[Group, ...]
+    groups: tuple[SpendGroup, ...]
     saved: Saved
     gpus: tuple[Gpu, ...]
     another: Another | None
 
     @property
-    def whole(self) -> Group:
+    def whole(self) -> SpendGroup:
         """All groups together."""
         sums = [0] * 7
         for g in self.groups:
             figures = (g.attempts, g.served, g.onprem, g.cloud, g.unserved, g.tokens, g.estimated)
             sums = [a + b for a, b in zip(sums, figures, strict=True)]
-        return Group("all", *sums)
+        return SpendGroup("all", *sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +148,8 @@ class GpuPrice:
 
 
 def report(
-    database: Database, question: Question, prices: Mapping[str, GpuPrice], now_s: float
-) -> Report:
+    database: LedgerDatabase, question: ReportQuery, prices: Mapping[str, GpuPrice], now_s: float
+) -> SpendReport:
     """`prices`: of the on-prem endpoints. Raises BadQuestion, or LedgerDown."""
     where, values = _where(question)
     ends = database.read(f"SELECT MIN(day), MAX(day), COUNT(*) FROM days{where}", values)[0]
@@ -163,30 +165,30 @@ def report(
         f"{where} AND zone = ? GROUP BY endpoint ORDER BY endpoint",
         [*values, _ONPREM],
     ):
-        rows.setdefault(endpoint_of(str(row[0])), []).append(row)
+        rows.setdefault(endpoint_name(str(row[0])), []).append(row)
     gpus = tuple(_gpu(name, its, prices, hours) for name, its in sorted(rows.items()))
-    return Report(
+    return SpendReport(
         question, first, last, _groups(database, question), _saved(database, where, values), gpus,
         None if question.tenant else _another(database, where, values, prices, hours),
     )  # fmt: skip
 
 
-def as_json(found: Report) -> dict[str, Any]:
+def as_json(report: SpendReport) -> dict[str, Any]:
     """Money in US dollars, as numbers that are exact to the nano-dollar where they are sums."""
-    another = found.another
+    another = report.another
     return {
-        "by": found.question.by,
-        "from": found.first.isoformat(),
-        "to": found.last.isoformat(),
-        "tenant": found.question.tenant,
-        "groups": [_group_json(g) for g in found.groups],
-        "all": _group_json(found.whole),
+        "by": report.question.by,
+        "from": report.first.isoformat(),
+        "to": report.last.isoformat(),
+        "tenant": report.question.tenant,
+        "groups": [_group_json(g) for g in report.groups],
+        "all": _group_json(report.whole),
         "saved": {
-            "usd": usd(found.saved.nano_usd),
-            "calls": found.saved.calls,
-            "calls_without_cloud_price": found.saved.not_compared,
-            "onprem_usd": usd(found.saved.cost),
-            "cloud_usd": usd(found.saved.in_the_cloud),
+            "usd": usd(report.saved.nano_usd),
+            "calls": report.saved.calls,
+            "calls_without_cloud_price": report.saved.not_compared,
+            "onprem_usd": usd(report.saved.cost),
+            "cloud_usd": usd(report.saved.in_the_cloud),
         },
         "gpus": [
             {
@@ -196,7 +198,7 @@ def as_json(found: Report) -> dict[str, Any]:
                 "utilisation": round(g.utilisation, 6),
                 "break_even_utilisation": None if g.break_even is None else round(g.break_even, 6),
             }
-            for g in found.gpus
+            for g in report.gpus
         ],
         "another_gpu": None
         if another is None
@@ -211,7 +213,7 @@ def as_json(found: Report) -> dict[str, Any]:
     }
 
 
-def _group_json(g: Group) -> dict[str, Any]:
+def _group_json(g: SpendGroup) -> dict[str, Any]:
     return {
         "name": g.name,
         "attempts": g.attempts,
@@ -225,21 +227,21 @@ def _group_json(g: Group) -> dict[str, Any]:
     }
 
 
-def _where(question: Question) -> tuple[str, list[str]]:
-    asked = (
+def _where(question: ReportQuery) -> tuple[str, list[str]]:
+    filters = (
         ("day >= ?", question.first and question.first.isoformat()),
         ("day <= ?", question.last and question.last.isoformat()),
         ("tenant = ?", question.tenant),
     )
-    given = [(sql, value) for sql, value in asked if value]
+    given = [(sql, value) for sql, value in filters if value]
     return " WHERE " + " AND ".join(["1 = 1", *(s for s, _ in given)]), [v for _, v in given]
 
 
-def _why_empty(database: Database, question: Question) -> str:
+def _why_empty(database: LedgerDatabase, question: ReportQuery) -> str:
     if not database.read("SELECT 1 FROM days LIMIT 1"):
         return "the ledger is empty: no call has ended yet since it was begun"
-    of_tenant = [question.tenant] if question.tenant else []
-    if of_tenant and not database.read("SELECT 1 FROM days WHERE tenant = ? LIMIT 1", of_tenant):
+    tenants = [question.tenant] if question.tenant else []
+    if tenants and not database.read("SELECT 1 FROM days WHERE tenant = ? LIMIT 1", tenants):
         known = database.read("SELECT DISTINCT tenant FROM days ORDER BY tenant LIMIT 10")
         return f"no tenant {question.tenant!r} in the ledger; there are: " + ", ".join(
             str(name) for (name,) in known
@@ -248,24 +250,24 @@ def _why_empty(database: Database, question: Question) -> str:
     return f"nothing in these days; the ledger has {ends[0]} to {ends[1]}"
 
 
-def _groups(database: Database, question: Question) -> tuple[Group, ...]:
+def _groups(database: LedgerDatabase, question: ReportQuery) -> tuple[SpendGroup, ...]:
     where, values = _where(question)
     by = question.by
     assert by in BY  # it goes into the statement
-    found = database.read(
+    rows = database.read(
         f"SELECT {by}, SUM(attempts), SUM(served),"
         " SUM(CASE WHEN zone = ? THEN nano_usd ELSE 0 END),"
         " SUM(CASE WHEN zone = ? THEN nano_usd ELSE 0 END),"
         f" SUM(unserved_nano_usd), SUM(tokens), SUM(estimated) FROM days{where} GROUP BY {by}",
         [_ONPREM, _CLOUD, *values],
     )
-    groups = [Group(str(row[0]), *(integer(figure) for figure in row[1:])) for row in found]
+    groups = [SpendGroup(str(row[0]), *(integer(figure) for figure in row[1:])) for row in rows]
     if by == "day":
         return tuple(sorted(groups, key=lambda g: g.name))
     return tuple(sorted(groups, key=lambda g: (-g.spent, g.name)))
 
 
-def _saved(database: Database, where: str, values: list[str]) -> Saved:
+def _saved(database: LedgerDatabase, where: str, values: list[str]) -> Saved:
     row = database.read(
         "SELECT SUM(compared), SUM(served), SUM(compared_nano_usd), SUM(cloud_nano_usd)"
         f" FROM days{where} AND zone = ? AND restricted = 0",
@@ -284,15 +286,19 @@ def _gpu(endpoint: str, rows: Sequence[Row], prices: Mapping[str, GpuPrice], hou
 
 
 def _another(
-    database: Database, where: str, values: list[str], prices: Mapping[str, GpuPrice], hours: float
+    database: LedgerDatabase,
+    where: str,
+    values: list[str],
+    prices: Mapping[str, GpuPrice],
+    hours: float,
 ) -> Another | None:
     if not prices:
         return None
-    marks = ", ".join("?" * len(LACK_OF_ROOM))
+    marks = ", ".join("?" * len(CAPACITY_REASONS))
     left = database.read(
         f"SELECT model, SUM(served), SUM(nano_usd) FROM days{where} AND zone = ?"
         f" AND reason IN ({marks}) GROUP BY model",
-        [*values, _CLOUD, *LACK_OF_ROOM],
+        [*values, _CLOUD, *CAPACITY_REASONS],
     )
     stayed = {
         str(model): integer(gpu_ns) / integer(served)
@@ -313,7 +319,7 @@ def _another(
     )
 
 
-def _hours(database: Database, first: date, last: date, now_s: float) -> float:
+def _hours(database: LedgerDatabase, first: date, last: date, now_s: float) -> float:
     """Of the days that are asked for, those in which there was a ledger: from its first entry on,
     and until now."""
     firsts = database.read("SELECT MIN(at_s) FROM entries UNION ALL SELECT MIN(at_s) FROM commits")

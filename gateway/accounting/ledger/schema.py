@@ -7,7 +7,7 @@ one more. `{serial}` numbers the rows; `{elements}` are the fields of entries th
 
 from __future__ import annotations
 
-from gateway.accounting.ledger.database import Database, LedgerError, integer
+from gateway.accounting.ledger.database import LedgerDatabase, LedgerError, integer
 from gateway.accounting.ledger.entry import COLUMNS
 
 _ENTRIES = (
@@ -99,45 +99,45 @@ VERSIONS: tuple[tuple[str, ...], ...] = (_ENTRIES, _BUDGETS, _COMMITS)
 NEWEST = len(VERSIONS)
 
 
-def version_of(database: Database) -> int:
+def schema_version(database: LedgerDatabase) -> int:
     if not database.has_table("ledger_version"):
         return 0
     return integer(database.read("SELECT MAX(version) FROM ledger_version")[0][0])
 
 
-def check(database: Database) -> None:
+def check(database: LedgerDatabase) -> None:
     """Raises LedgerError unless reports can be read from it."""
-    found = version_of(database)
-    if found < NEWEST:
+    version = schema_version(database)
+    if version < NEWEST:
         raise LedgerError(
             "the ledger is empty, or of an older version: start `spillway serve` on it once"
         )
-    _refuse_newer(found)
+    _refuse_newer(version)
 
 
-def check_not_newer(database: Database) -> None:
+def check_not_newer(database: LedgerDatabase) -> None:
     """Raises LedgerError for a ledger that a newer version has written."""
-    _refuse_newer(version_of(database))
+    _refuse_newer(schema_version(database))
 
 
-def migrate(database: Database, upto: int = NEWEST) -> None:
+def migrate(database: LedgerDatabase, upto: int = NEWEST) -> None:
     """Each version in a transaction of its own. Raises LedgerError for one that is newer."""
     with database.writing():
         database.write(
             "CREATE TABLE IF NOT EXISTS ledger_version (version INTEGER NOT NULL PRIMARY KEY)"
         )
-    _refuse_newer(version_of(database))
+    _refuse_newer(schema_version(database))
     for version in range(1, upto + 1):
         with database.writing():
-            if version_of(database) >= version:  # by another process, meanwhile
+            if schema_version(database) >= version:  # by another process, meanwhile
                 continue
-            told = _told(database)
+            columns = _schema_columns(database)
             for statement in VERSIONS[version - 1]:
-                database.write(statement.format_map(told))
+                database.write(statement.format_map(columns))
             database.write("INSERT INTO ledger_version VALUES (?)", [version])
 
 
-def _told(database: Database) -> dict[str, str]:
+def _schema_columns(database: LedgerDatabase) -> dict[str, str]:
     elements = [
         database.element(at, kind) + f" AS {name}"
         for at, (name, kind) in enumerate(COLUMNS.items())
@@ -150,9 +150,9 @@ def _told(database: Database) -> dict[str, str]:
     }
 
 
-def _refuse_newer(found: int) -> None:
-    if found > NEWEST:
+def _refuse_newer(version: int) -> None:
+    if version > NEWEST:
         raise LedgerError(
-            f"the ledger is of version {found} and this gateway knows {NEWEST}: run the newer "
+            f"the ledger is of version {version} and this gateway knows {NEWEST}: run the newer "
             "gateway, or name another ledger"
         )

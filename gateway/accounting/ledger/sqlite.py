@@ -30,13 +30,13 @@ class SqliteDatabase:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._connection = self._opened(path, read_only)
-            found = "ok" if read_only else self._checked()
+            state = "ok" if read_only else self._checked()
         except OSError as exc:
             raise LedgerError(f"the ledger {path} cannot be opened: {exc.strerror}") from None
         except sqlite3.DatabaseError as exc:
             raise _unusable(path, exc) from None
-        if found != "ok":  # guard: B3.damaged-ledger
-            raise _damaged(path, found)
+        if state != "ok":  # guard: B3.damaged-ledger
+            raise _damaged(path, state)
 
     def element(self, at: int, kind: str) -> str:
         return f"json_extract(found.value, '$[{at}]')"
@@ -87,8 +87,8 @@ class SqliteDatabase:
             self._connection.executemany(sql, rows)
 
     def has_table(self, name: str) -> bool:
-        found = self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name])
-        return bool(found)
+        tables = self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name])
+        return bool(tables)
 
     def close(self) -> None:
         self._connection.close()
@@ -108,8 +108,8 @@ def _unusable(path: Path | None, exc: sqlite3.DatabaseError) -> LedgerError:
     return _damaged(path, str(exc))
 
 
-def _damaged(path: Path | None, found: str) -> LedgerError:
+def _damaged(path: Path | None, state: str) -> LedgerError:
     return LedgerError(
-        f"the ledger {path} is damaged ({' '.join(found.split())}): put its last good copy in its "
+        f"the ledger {path} is damaged ({' '.join(state.split())}): put its last good copy in its "
         "place, or move it away to begin a new one; budgets then begin at nothing spent"
     )

@@ -10,17 +10,17 @@ from operator import itemgetter
 from typing import Any, Final
 
 from gateway.accounting.ledger import schema
-from gateway.accounting.ledger.database import Database, Row, Value, integer
+from gateway.accounting.ledger.database import LedgerDatabase, Row, Value, integer
 from gateway.accounting.ledger.entry import Entry
 from gateway.accounting.ledger.limits import (
     EVERYBODY,
     STEP_S,
     STEPS,
-    Limits,
-    Spent,
-    day_of,
-    month_of,
-    step_of,
+    BudgetLimits,
+    SpentAmounts,
+    day_text,
+    month_at,
+    step_at,
 )
 from gateway.core.types import Zone
 from gateway.protocols import strictjson
@@ -45,23 +45,23 @@ _REPORTED_BY: Final = itemgetter(
 )
 _Key = tuple[int, str, str, str, str, str, int]
 _Groups = Mapping[_Key, Sequence[Entry]]
-"""Entries by their quarter of an hour (`step_of`), and by whatever is reported by."""
+"""Entries by their quarter of an hour (`step_at`), and by whatever is reported by."""
 _SHARE = 8
 """Of what is left, the part that one process leases at once: two that end up with a slice that they
 do not need keep no more than this from each other, and give it back when they notice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LeaseRequest:
     """Of one scope's budget, for one call."""
 
     scope: str
-    limits: Limits
+    limits: BudgetLimits
     nano_usd: int
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class LeaseGrant:
     """This process's leases on what was asked for; and of each that asked whose budget is too
     small, or nothing."""
 
@@ -70,7 +70,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
-class Already:
+class PriorSpend:
     """What was spent before this process began, or by others since."""
 
     last_id: int
@@ -84,8 +84,8 @@ _FILLERS: Final = 64
 """Rows that show that there is room. They are leases of nothing, which are over."""
 
 
-class Store:
-    def __init__(self, database: Database, owner: str, wall_s: Callable[[], float]) -> None:
+class LedgerStore:
+    def __init__(self, database: LedgerDatabase, owner: str, wall_s: Callable[[], float]) -> None:
         """Raises LedgerError or LedgerDown."""
         self._database, self._owner, self._wall_s = database, owner, wall_s
         schema.migrate(database)
@@ -121,44 +121,44 @@ class Store:
         by_step: dict[int, dict[str, int]] = {}  # what was spent abroad, by tenant
         for (step, tenant, *_), some in groups.items():
             spent = by_step.setdefault(step, {})
-            if nano_usd := _abroad(some):
+            if nano_usd := _cloud_attempts(some):
                 spent[tenant] = spent.get(tenant, 0) + nano_usd
         rows: list[Row] = []
         for step, spent in sorted(by_step.items()):
             its = entries if len(by_step) == 1 else [e for e in entries if _step(e) == step]
             document = strictjson.dumps(list(map(tuple, its)))
-            told = strictjson.dumps(spent)
-            rows.append((min(map(_AT_S, its)), self._owner, told.decode(), document.decode()))
+            blob = strictjson.dumps(spent)
+            rows.append((min(map(_AT_S, its)), self._owner, blob.decode(), document.decode()))
         return rows
 
     def _last_batch(self) -> int:
-        found = self._database.read("SELECT number FROM batches WHERE owner = ?", [self._owner])
-        return integer(found[0][0]) if found else 0
+        batches = self._database.read("SELECT number FROM batches WHERE owner = ?", [self._owner])
+        return integer(batches[0][0]) if batches else 0
 
     def _spend(self, groups: _Groups) -> None:
         """From the leases to what is spent for good."""
-        found: dict[tuple[str, str, int], int] = defaultdict(int)
+        totals: dict[tuple[str, str, int], int] = defaultdict(int)
         for (step, tenant, *_), some in groups.items():
-            if nano_usd := _abroad(some):
-                month = month_of(step * STEP_S)
+            if nano_usd := _cloud_attempts(some):
+                month = month_at(step * STEP_S)
                 for scope in (EVERYBODY, tenant):
-                    found[scope, "step", step] += nano_usd
-                    found[scope, "month", month] += nano_usd
-                    found[scope, "total", 0] += nano_usd
-        rows = [(*key, nano_usd) for key, nano_usd in sorted(found.items())]
+                    totals[scope, "step", step] += nano_usd
+                    totals[scope, "month", month] += nano_usd
+                    totals[scope, "total", 0] += nano_usd
+        rows = [(*key, nano_usd) for key, nano_usd in sorted(totals.items())]
         self._database.write_many(_ADD_SPENT, rows)
 
     # Budgets
 
     def lease(
-        self, asked: Sequence[Sequence[Wanted]], free: Mapping[str, int], for_s: float
-    ) -> Granted:
+        self, requests: Sequence[Sequence[LeaseRequest]], free: Mapping[str, int], for_s: float
+    ) -> LeaseGrant:
         """Each that asks gets all that it wants or nothing; first from what this process holds and
         has `free`. A process that dies with its leases needs none: they are not forced to disk."""
         with self._database.writing(lasting=False):
             now_s = self._wall_s()
             sharing = _Sharing(free, functools.partial(self._left, now_s=now_s))
-            short = [sharing.short(wanted) for wanted in asked]
+            short = [sharing.short(wanted) for wanted in requests]
             self._database.write_many(
                 "INSERT INTO leases (owner, scope, nano_usd, expires_s) VALUES (?, ?, ?, ?)"
                 " ON CONFLICT (scope, owner) DO UPDATE SET nano_usd = excluded.nano_usd"
@@ -169,11 +169,11 @@ class Store:
                     for scope, some in sorted(sharing.granted.items())
                 ],
             )
-            scopes = sorted({it.scope for wanted in asked for it in wanted})
-            return Granted({scope: self._own_lease(scope, now_s) for scope in scopes}, short)
+            scopes = sorted({it.scope for wanted in requests for it in wanted})
+            return LeaseGrant({scope: self._own_lease(scope, now_s) for scope in scopes}, short)
 
-    def _left(self, wanted: Wanted, now_s: float) -> int:
-        # guard: B1.spent-sum -> left = Spent().left(wanted.limits)
+    def _left(self, wanted: LeaseRequest, now_s: float) -> int:
+        # guard: B1.spent-sum -> left = SpentAmounts().left(wanted.limits)
         left = self._spent(wanted.scope, now_s).left(wanted.limits)
         assert left is not None, "who has no limits asks for nothing"
         return left - self._leased(wanted.scope, now_s)  # guard: B1.lease-sum -> return left
@@ -190,10 +190,10 @@ class Store:
             self._database.write(
                 "UPDATE leases SET expires_s = ? WHERE owner = ?", [now_s + for_s, self._owner]
             )
-            found = self._database.read(
+            rows = self._database.read(
                 "SELECT scope, nano_usd FROM leases WHERE owner = ?", [self._owner]
             )
-            return {str(scope): integer(some) for scope, some in found}
+            return {str(scope): integer(some) for scope, some in rows}
 
     def check_room(self) -> None:
         """Raises LedgerDown unless 64 KiB can be written: a page may have room for a lease that is
@@ -217,40 +217,40 @@ class Store:
 
     def owners(self) -> list[str]:
         """Of leases, this process excepted."""
-        found = self._database.read(
+        rows = self._database.read(
             "SELECT DISTINCT owner FROM leases WHERE owner <> ?", [self._owner]
         )
-        return [str(owner) for (owner,) in found]
+        return [str(owner) for (owner,) in rows]
 
-    def already(self) -> Already:
+    def already(self) -> PriorSpend:
         """What was spent by anybody, until now."""
         now_s = self._wall_s()
         with self._database.writing():  # so that the number and the sums are of one moment
             last = self._database.read("SELECT MAX(id) FROM commits")[0][0]
-            found = self._database.read(
+            rows = self._database.read(
                 "SELECT scope, kind, at, nano_usd FROM spent WHERE kind = 'total'"
                 " OR (kind = 'month' AND at = ?) OR (kind = 'step' AND at > ?)",
-                [month_of(now_s), step_of(now_s) - STEPS],
+                [month_at(now_s), step_at(now_s) - STEPS],
             )
         steps: dict[str, dict[int, int]] = defaultdict(dict)
         sums: dict[str, dict[str, int]] = {"month": {}, "total": {}}
-        for scope, kind, at, nano_usd in found:
+        for scope, kind, at, nano_usd in rows:
             if kind == "step":
                 steps[str(scope)][integer(at)] = integer(nano_usd)
             else:
                 sums[str(kind)][str(scope)] = integer(nano_usd)
-        return Already(integer(last), steps, sums["month"], sums["total"])
+        return PriorSpend(integer(last), steps, sums["month"], sums["total"])
 
     def others_since(self, last_id: int) -> tuple[int, Mapping[str, int]]:
         """By tenant, what other processes have committed after this entry; and the newest one."""
-        found = self._database.read(
+        rows = self._database.read(
             "SELECT id, CASE WHEN owner = ? THEN '{}' ELSE spent END FROM commits WHERE id > ?",
             [self._owner, last_id],
         )
-        newest = max((integer(row[0]) for row in found), default=last_id)
+        newest = max((integer(row[0]) for row in rows), default=last_id)
         spent: dict[str, int] = defaultdict(int)
-        for _, told in found:
-            for tenant, nano_usd in strictjson.loads(str(told).encode()).items():
+        for _, amount in rows:
+            for tenant, nano_usd in strictjson.loads(str(amount).encode()).items():
                 spent[tenant] += nano_usd
         return newest, spent
 
@@ -263,20 +263,22 @@ class Store:
             # what was written with the oldest of them is at most a quarter of an hour younger
             self._database.write("DELETE FROM commits WHERE at_s < ?", [until_s - STEP_S])
             self._database.write(
-                "DELETE FROM spent WHERE kind = 'step' AND at < ?", [step_of(now_s) - 2 * STEPS]
+                "DELETE FROM spent WHERE kind = 'step' AND at < ?", [step_at(now_s) - 2 * STEPS]
             )
 
     def close(self) -> None:
         self._database.close()
 
-    def _spent(self, scope: str, now_s: float) -> Spent:
-        found = self._database.read(
+    def _spent(self, scope: str, now_s: float) -> SpentAmounts:
+        rows = self._database.read(
             "SELECT kind, SUM(nano_usd) FROM spent WHERE scope = ? AND (kind = 'total'"
             " OR (kind = 'month' AND at = ?) OR (kind = 'step' AND at > ?)) GROUP BY kind",
-            [scope, month_of(now_s), step_of(now_s) - STEPS],
+            [scope, month_at(now_s), step_at(now_s) - STEPS],
         )
-        of = {str(kind): integer(nano_usd) for kind, nano_usd in found}
-        return Spent(of.get("step", 0), of.get("month", 0), of.get("total", 0))
+        by_kind = {str(kind): integer(nano_usd) for kind, nano_usd in rows}
+        return SpentAmounts(
+            by_kind.get("step", 0), by_kind.get("month", 0), by_kind.get("total", 0)
+        )
 
     def _leased(self, scope: str, now_s: float) -> int:
         # guard: B1.lease-expiry -> sql = 'SELECT SUM(nano_usd) FROM leases WHERE scope = ? AND
@@ -286,8 +288,8 @@ class Store:
 
     def _own_lease(self, scope: str, now_s: float) -> int:
         sql = "SELECT nano_usd FROM leases WHERE scope = ? AND owner = ? AND expires_s >= ?"
-        found = self._database.read(sql, [scope, self._owner, now_s])
-        return integer(found[0][0]) if found else 0
+        leases = self._database.read(sql, [scope, self._owner, now_s])
+        return integer(leases[0][0]) if leases else 0
 
     def _lower_leases(self, by: Mapping[str, int]) -> None:
         self._database.write_many(
@@ -300,12 +302,12 @@ class Store:
 class _Sharing:
     """What is left of the budgets, while those who ask are given their parts of it."""
 
-    def __init__(self, free: Mapping[str, int], left: Callable[[Wanted], int]) -> None:
+    def __init__(self, free: Mapping[str, int], left: Callable[[LeaseRequest], int]) -> None:
         self._free, self._ask_left = dict(free), left
         self._left: dict[str, int] = {}
         self.granted: dict[str, int] = defaultdict(int)
 
-    def short(self, wanted: Sequence[Wanted]) -> str:
+    def short(self, wanted: Sequence[LeaseRequest]) -> str:
         """The scope that has not got enough; empty, and all of it granted, when every one has."""
         grants: dict[str, int] = {}
         for it in wanted:
@@ -328,54 +330,57 @@ class _Sharing:
 
 
 def _grouped(entries: Iterable[Entry]) -> _Groups:
-    found: dict[_Key, list[Entry]] = defaultdict(list)
+    groups: dict[_Key, list[Entry]] = defaultdict(list)
     for entry in entries:
-        found[(_step(entry), *_REPORTED_BY(entry))].append(entry)
-    return found
+        groups[(_step(entry), *_REPORTED_BY(entry))].append(entry)
+    return groups
 
 
 def _step(entry: Entry) -> int:
     return int(entry[0] // STEP_S)
 
 
-def _abroad(some: Sequence[Entry]) -> int:
+def _cloud_attempts(some: Sequence[Entry]) -> int:
     """What a group has spent in the cloud."""
     return sum(entry.nano_usd for entry in some) if some[0].zone == Zone.CLOUD.value else 0
 
 
 def _spent(groups: _Groups) -> Mapping[str, int]:
     """By scope, all groups together."""
-    found: dict[str, int] = defaultdict(int)
+    totals: dict[str, int] = defaultdict(int)
     for (_, tenant, *_), some in groups.items():
-        if nano_usd := _abroad(some):
-            found[EVERYBODY] += nano_usd
-            found[tenant] += nano_usd
-    return found
+        if nano_usd := _cloud_attempts(some):
+            totals[EVERYBODY] += nano_usd
+            totals[tenant] += nano_usd
+    return totals
 
 
 def _days(groups: _Groups) -> list[Sequence[Value]]:
     """Their sums; a row for each group, which the table adds to that of its day."""
     return [
-        (day_of(key[0] * STEP_S), *key[1:], *_summed(some)) for key, some in sorted(groups.items())
+        (day_text(key[0] * STEP_S), *key[1:], *_summed(some))
+        for key, some in sorted(groups.items())
     ]
 
 
 def _summed(some: Sequence[Entry]) -> Sequence[int]:
     """Of entries that are reported as one."""
-    of: dict[str, Sequence[Any]] = dict(zip(Entry._fields, zip(*some, strict=True), strict=True))
-    nano_usd, served = sum(of["nano_usd"]), of["result"].count("served")
+    columns: dict[str, Sequence[Any]] = dict(
+        zip(Entry._fields, zip(*some, strict=True), strict=True)
+    )
+    nano_usd, served = sum(columns["nano_usd"]), columns["result"].count("served")
     unserved = [e.nano_usd for e in some if e.result != "served"] if served < len(some) else ()
-    alone = of["cloud_nano_usd"].count(None)
+    alone = columns["cloud_nano_usd"].count(None)
     compared = [e for e in some if e.cloud_nano_usd is not None] if alone < len(some) else ()
     return (
         len(some),
         served,
         nano_usd,
         sum(unserved),
-        sum(of["estimated"]),
-        sum(of["input_tokens"]) + sum(of["output_tokens"]),
-        sum(of["moved_bytes"]),
-        sum(of["gpu_ns"]),
+        sum(columns["estimated"]),
+        sum(columns["input_tokens"]) + sum(columns["output_tokens"]),
+        sum(columns["moved_bytes"]),
+        sum(columns["gpu_ns"]),
         len(compared),
         sum(e.nano_usd for e in compared),
         sum(e.gpu_ns for e in compared),

@@ -31,7 +31,7 @@ Path = tuple[str, str, str, str, str]
 """Of calls: tenant, protocol, class, zone that answered or 'none', endpoint."""
 
 
-class Figures(NamedTuple):
+class CallFigures(NamedTuple):
     """What percentiles are made of: one call."""
 
     at_s: float
@@ -42,15 +42,15 @@ class Figures(NamedTuple):
     took_s: float | None  # None: not answered, or not yet
 
 
-_told: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = itemgetter(
+_record_fields: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = itemgetter(
     "tenant", "protocol", "model", "budget_s", "sensitivity"
 )
 _zone: Final = itemgetter("zone")
-_figures: Final[Callable[[tuple[Any, ...]], Figures]] = partial(tuple.__new__, Figures)
+_figures: Final[Callable[[tuple[Any, ...]], CallFigures]] = partial(tuple.__new__, CallFigures)
 
 
 @dataclass(slots=True)
-class Second:
+class SecondCounts:
     """Calls of one second by their path and by their zone."""
 
     at_s: int
@@ -58,20 +58,20 @@ class Second:
     zones: dict[str, int] = field(default_factory=lambda: {"onprem": 0, "cloud": 0, "none": 0})
 
 
-class Seen:
+class DecisionRow:
     """One decision of the tail. `revision` grows with everything that is told."""
 
-    __slots__ = ("_end", "_told", "alarmed", "revision", "seq")
+    __slots__ = ("_end", "_record", "alarmed", "revision", "seq")
 
-    def __init__(self, seq: int, told: Record, revision: int, end: Record | None = None) -> None:
+    def __init__(self, seq: int, record: Record, revision: int, end: Record | None = None) -> None:
         self.seq, self.revision = seq, revision
-        self._told, self._end = told, end
+        self._record, self._end = record, end
         self.alarmed = False
 
     @property
     def record(self) -> Record:
         """Of the call, with its end once that is known."""
-        return self._told if self._end is None else {**self._told, **self._end, "kind": "call"}
+        return self._record if self._end is None else {**self._record, **self._end, "kind": "call"}
 
     def ends(self, end: Record, revision: int) -> None:
         self._end, self.revision = end, revision
@@ -84,13 +84,13 @@ class Decisions:
         self._clock = clock
         self._begun: dict[Key, Record] = {}  # under way, and in nobody's sight yet
         self._ended: list[tuple[float, Record]] = []  # not counted yet
-        self._ring: deque[Seen] = deque(maxlen=tail)
+        self._ring: deque[DecisionRow] = deque(maxlen=tail)
         self._unseen: deque[tuple[Record, Record]] = deque(maxlen=tail)
         """The newest calls, counted but not in the ring yet, each with its end."""
-        self._open: OrderedDict[Key, Seen] = OrderedDict()  # under way, and seen
-        self.figures: deque[Figures] = deque(maxlen=FIGURES)
-        self.seconds: deque[Second] = deque(maxlen=_SECONDS)
-        self._second = Second(-1)
+        self._open: OrderedDict[Key, DecisionRow] = OrderedDict()  # under way, and seen
+        self.figures: deque[CallFigures] = deque(maxlen=FIGURES)
+        self.seconds: deque[SecondCounts] = deque(maxlen=_SECONDS)
+        self._second = SecondCounts(-1)
         self.counts: Counter[tuple[str, str]] = Counter()  # class, zone
         self.restricted_in_cloud = 0
         self.stopped_at_door = 0
@@ -108,7 +108,7 @@ class Decisions:
         if len(self._ended) >= _AT_ONCE:
             self._count()
 
-    def look(self) -> Self:
+    def snapshot(self) -> Self:
         """With all that was taken in."""
         self._count()
         self._see_all()
@@ -125,17 +125,17 @@ class Decisions:
         usual: list[tuple[float, Record, Record]] = []
         for now_s, end in ended:
             key = end["id"], end["number"]
-            told = begun.pop(key, None)
+            record = begun.pop(key, None)
             if (
-                told is not None
+                record is not None
                 and "tenant" not in end
-                and (told["sensitivity"] == "clear" or _stayed(end))
+                and (record["sensitivity"] == "clear" or _stayed(end))
             ):
-                usual.append((now_s, told, end))
+                usual.append((now_s, record, end))
                 continue
             self._count_usual(usual)
             usual = []
-            self._count_other(now_s, key, told, end)
+            self._count_other(now_s, key, record, end)
         self._count_usual(usual)
         while len(begun) > _OPEN:
             del begun[next(iter(begun))]
@@ -147,10 +147,10 @@ class Decisions:
             return
         self.seq += len(calls)
         self.revision += len(calls)
-        self._unseen.extend([(told, end) for _, told, end in calls])
+        self._unseen.extend([(record, end) for _, record, end in calls])
         figures, paths = self.figures, []
-        for now_s, told, end in calls:
-            tenant, protocol, model, budget_s, sensitivity = _told(told)
+        for now_s, record, end in calls:
+            tenant, protocol, model, budget_s, sensitivity = _record_fields(record)
             kind = sensitivity or "restricted"
             zone, endpoint, took_s = _where(end)
             paths.append((int(now_s), (tenant, protocol, kind, zone, endpoint)))
@@ -158,22 +158,22 @@ class Decisions:
         for (at_s, path), count in Counter(paths).items():
             self._add(at_s, path, count)
 
-    def _count_other(self, now_s: float, key: Key, told: Record | None, end: Record) -> None:
-        if told is not None:
-            self._see(told, end)
+    def _count_other(self, now_s: float, key: Key, record: Record | None, end: Record) -> None:
+        if record is not None:
+            self._see(record, end)
         elif key in self._open:
-            seen = self._open.pop(key)
-            told = seen.record
+            row = self._open.pop(key)
+            record = row.record
             self.revision += 1
-            seen.ends(end, self.revision)
-            self._judge(seen)
+            row.ends(end, self.revision)
+            self._judge(row)
         elif end["kind"] == "end":  # its beginning is forgotten
             return
         else:
             self._see(end)
-        if told is None or "tenant" in end:
-            told = end
-        tenant, protocol, model, budget_s, sensitivity = _told(told)
+        if record is None or "tenant" in end:
+            record = end
+        tenant, protocol, model, budget_s, sensitivity = _record_fields(record)
         kind = sensitivity or "restricted"
         zone, endpoint, took_s = _where(end)
         self.figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
@@ -184,7 +184,7 @@ class Decisions:
         self.counts[kind, zone] += count
         second = self._second
         if second.at_s != at_s:
-            second = self._second = Second(at_s)
+            second = self._second = SecondCounts(at_s)
             self.seconds.append(second)
         second.paths[path] += count
         second.zones[zone] += count
@@ -192,48 +192,48 @@ class Decisions:
     def _see_all(self) -> None:
         """Those that nobody has seen yet, in their order."""
         unseen, behind = self._unseen, len(self._unseen)
-        for told, end in unseen:
+        for record, end in unseen:
             behind -= 1
-            self._ring.append(Seen(self.seq - behind, told, self.revision - behind, end))
+            self._ring.append(DecisionRow(self.seq - behind, record, self.revision - behind, end))
         unseen.clear()
 
-    def _see(self, told: Record, end: Record | None = None) -> Seen:
+    def _see(self, record: Record, end: Record | None = None) -> DecisionRow:
         self._see_all()
         self.seq += 1
         self.revision += 1
-        seen = Seen(self.seq, told, self.revision, end)
-        self._ring.append(seen)
-        if told["sensitivity"] != "clear" or (end is not None and "tenant" in end):
-            self._judge(seen)
-        return seen
+        row = DecisionRow(self.seq, record, self.revision, end)
+        self._ring.append(row)
+        if record["sensitivity"] != "clear" or (end is not None and "tenant" in end):
+            self._judge(row)
+        return row
 
-    def _judge(self, seen: Seen) -> None:
+    def _judge(self, row: DecisionRow) -> None:
         """Whatever is not known to be clear counts as restricted."""
-        record = seen.record
+        record = row.record
         # guard: P1.unread-call -> if record['sensitivity'] != 'restricted':
         if record["sensitivity"] == "clear":
             return
         results = {a["result"] for a in record["attempts"] if a["zone"] == "cloud"}
-        if not results or seen.alarmed:  # guard: P1.count-once minus 2
+        if not results or row.alarmed:  # guard: P1.count-once minus 2
             return
-        self.latest_alarm, seen.alarmed = seen.seq, True
+        self.latest_alarm, row.alarmed = row.seq, True
         if results == {"egress_forbidden"}:
             self.stopped_at_door += 1
         else:
             self.restricted_in_cloud += 1
 
-    def since(self, revision: int, most: int) -> list[Seen]:
+    def since(self, revision: int, most: int) -> list[DecisionRow]:
         """The newest that changed after `revision`, oldest first."""
-        found = (seen for seen in reversed(self.look()._ring) if seen.revision > revision)
-        return list(islice(found, most))[::-1]
+        changed = (row for row in reversed(self.snapshot()._ring) if row.revision > revision)
+        return list(islice(changed, most))[::-1]
 
-    def find(self, seq: int) -> Seen | None:
-        return next((seen for seen in reversed(self.look()._ring) if seen.seq == seq), None)
+    def find(self, seq: int) -> DecisionRow | None:
+        return next((row for row in reversed(self.snapshot()._ring) if row.seq == seq), None)
 
-    def recent(self, window_s: float) -> list[Figures]:
+    def recent(self, window_s: float) -> list[CallFigures]:
         """Oldest first."""
-        kept = list(self.look().figures)
-        return kept[bisect_left(kept, self._clock() - window_s, key=itemgetter(0)) :]
+        figures = list(self.snapshot().figures)
+        return figures[bisect_left(figures, self._clock() - window_s, key=itemgetter(0)) :]
 
 
 def _stayed(end: Record) -> bool:

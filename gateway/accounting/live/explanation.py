@@ -10,21 +10,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
 from gateway.accounting.live import words
-from gateway.accounting.live.decisions import Seen
+from gateway.accounting.live.decisions import DecisionRow
 from gateway.accounting.records import SENT
 
 _ZONES = {words.ONPREM: "on the premises", words.CLOUD: "in the cloud"}
 Document = dict[str, Any]
 
 
-def summary(seen: Seen) -> Document:
+def summary(row: DecisionRow) -> Document:
     """One line of the tail."""
-    record = seen.record
+    record = row.record
     last = served_by(record)
     zone = words.NONE if last is None else last["zone"]
-    reason = reason_of(record)
+    reason = record_reason(record)
     return {
-        "seq": seen.seq,
+        "seq": row.seq,
         "time": record["time"],
         "tenant": record["tenant"],
         "protocol": record["protocol"],
@@ -40,10 +40,10 @@ def summary(seen: Seen) -> Document:
     }
 
 
-def explanation(seen: Seen) -> Document:
-    record = seen.record
+def explanation(row: DecisionRow) -> Document:
+    record = row.record
     return {
-        **summary(seen),
+        **summary(row),
         "id": record["id"],
         "trace": record["trace"],
         "policy": record["policy"],
@@ -67,11 +67,11 @@ def served_by(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The attempt that answers it, or did."""
     if record["outcome"] not in ("served", SENT) or not record["attempts"]:
         return None
-    found: Mapping[str, Any] = record["attempts"][-1]
-    return found
+    attempt: Mapping[str, Any] = record["attempts"][-1]
+    return attempt
 
 
-def reason_of(record: Mapping[str, Any]) -> str:
+def record_reason(record: Mapping[str, Any]) -> str:
     """As its caller was told it: of the placement for an answer, else of the end."""
     if served_by(record) is None:
         return str(record.get("end_reason") or record["reason"] or record["outcome"])
@@ -80,7 +80,7 @@ def reason_of(record: Mapping[str, Any]) -> str:
 
 def headline(record: Mapping[str, Any]) -> str:
     last = served_by(record)
-    reason = reason_of(record)
+    reason = record_reason(record)
     if last is None:
         why = words.why(words.NONE, reason) or reason
         return f"Not answered ({record['outcome']}): {why}."
@@ -91,8 +91,8 @@ def headline(record: Mapping[str, Any]) -> str:
 
 def sentences(record: Mapping[str, Any]) -> Iterator[str]:
     yield _class(record)
-    if found := record["entities"]:
-        counts = ", ".join(f"{count} x {kind}" for kind, count in sorted(found.items()))
+    if entities := record["entities"]:
+        counts = ", ".join(f"{count} x {kind}" for kind, count in sorted(entities.items()))
         yield f"Found in it, types and counts only: {counts}."
     yield _allowed(record)
     yield from _foreseen(record)
@@ -110,13 +110,13 @@ def _class(record: Mapping[str, Any]) -> str:
         return "It was refused before it was read, so it counts as restricted."
     why = words.verdict(record["classify_reason"])
     took = record["classify_s"]
-    took_told = "" if took is None else f" Reading it took {_ms(took):g} ms."
+    took_text = "" if took is None else f" Reading it took {_ms(took):g} ms."
     how_far = {
         "everything": "",
         "nothing": " It was not read.",
         "patterns": " It was read as far as was needed for a call that stays.",
     }
-    return f"It is {sensitivity}: {why}.{how_far.get(record['looked_for'] or '', '')}{took_told}"
+    return f"It is {sensitivity}: {why}.{how_far.get(record['looked_for'] or '', '')}{took_text}"
 
 
 def _allowed(record: Mapping[str, Any]) -> str:
@@ -140,16 +140,16 @@ def _foreseen(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"The cloud was not predicted to answer within {budget}."
     elif reason == "spill_unavailable":
         out = {n: why for n, why in record["vetoes"].items() if why in words.OUT}
-        told = "; ".join(f"{name}: {words.veto(why)}" for name, why in out.items())
-        yield f"No on-prem server could take it{f' ({told})' if told else ''}."
+        vetoes = "; ".join(f"{name}: {words.veto(why)}" for name, why in out.items())
+        yield f"No on-prem server could take it{f' ({vetoes})' if vetoes else ''}."
 
 
 def _time(record: Mapping[str, Any]) -> str:
     budget, took = record["budget_s"], record["took_s"]
     if record["outcome"] == SENT:
         return f"It was sent {_ms(took):g} ms after it came, of {_ms(budget):g} ms."
-    kept = "within" if took <= budget else "over"
-    return f"It took {_ms(took):g} ms, {kept} its latency budget of {_ms(budget):g} ms."
+    verdict = "within" if took <= budget else "over"
+    return f"It took {_ms(took):g} ms, {verdict} its latency budget of {_ms(budget):g} ms."
 
 
 def endpoints(record: Mapping[str, Any]) -> Iterator[Document]:
@@ -160,17 +160,17 @@ def endpoints(record: Mapping[str, Any]) -> Iterator[Document]:
         predicted_s = record["predicted_s"].get(name)
         if name in tried:
             verdict, code = "tried", tried[name]["result"]
-            told = words.result(code)
+            result_words = words.result(code)
         elif name in vetoes:
             verdict, code = "passed over", vetoes[name]
-            told = words.veto(code)
+            result_words = words.veto(code)
         else:
-            verdict, code, told = "in reserve", None, "it was not needed"
+            verdict, code, result_words = "in reserve", None, "it was not needed"
         yield {
             "endpoint": name,
             "verdict": verdict,
             "code": code,
-            "words": told,
+            "words": result_words,
             "predicted_ms": _ms(predicted_s) if _known(predicted_s) else None,
         }
 

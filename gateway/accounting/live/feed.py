@@ -33,12 +33,12 @@ class Sections(Protocol):
     def sections(self) -> dict[str, Any]: ...
 
 
-class TooManyLook(Exception):
+class TooManyViewers(Exception):
     """Each costs memory and sockets, and calls go first."""
 
 
 @dataclass(slots=True, eq=False)
-class Looker:
+class Viewer:
     """One who looks: the events that are still to be sent to it. None: it is let go."""
 
     queue: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(_BEHIND + 2))
@@ -70,8 +70,8 @@ class Feed:
         self._wall_s = wall_s
         self._pause = pause
         self._epoch = ambient.random_hex(4)  # ids of another run are no place to go on from
-        self._lookers: set[Looker] = set()
-        self._told: dict[str, bytes] = {}  # sections as they were told last
+        self._lookers: set[Viewer] = set()
+        self._sent: dict[str, bytes] = {}  # sections as they were told last
         self._events: deque[tuple[int, bytes]] = deque(maxlen=_REMEMBERED)
         self._number = self._revision = self._quiet = 0
         self._task: asyncio.Task[None] | None = None
@@ -86,13 +86,13 @@ class Feed:
         if not self._lookers:
             await self._shares.refresh()
 
-    def join(self, last_event_id: str = "") -> Looker:
+    def join(self, last_event_id: str = "") -> Viewer:
         """Raises TooManyLook."""
         if len(self._lookers) >= _MOST:  # guard: P4.viewer-limit
-            raise TooManyLook
+            raise TooManyViewers
         if not self._lookers:
             self._begin()
-        looker = Looker()
+        looker = Viewer()
         missed = self._missed(last_event_id)
         looker.put(self._picture() if missed is None else missed)
         self._lookers.add(looker)
@@ -100,7 +100,7 @@ class Feed:
             self._task = asyncio.create_task(self._run(), name="console")
         return looker
 
-    def leave(self, looker: Looker) -> None:
+    def leave(self, looker: Viewer) -> None:
         self._lookers.discard(looker)
 
     def close(self) -> None:
@@ -119,9 +119,9 @@ class Feed:
         decisions = summaries(own, self._worker) + self._shares.news()
         self._quiet += 1
         if changed or decisions:
-            self._tell(_delta(changed, decisions, self._wall_s()))
+            self._broadcast(_delta(changed, decisions, self._wall_s()))
         elif self._quiet >= BEAT_TICKS:  # guard: P4.heartbeat
-            self._tell(_delta({}, [], self._wall_s()))
+            self._broadcast(_delta({}, [], self._wall_s()))
 
     async def _run(self) -> None:
         while self._lookers:  # guard: P4.idle-feed always
@@ -133,17 +133,17 @@ class Feed:
         """Nobody looked: what is remembered has a gap, which nobody may go on over."""
         self._events.clear()
         self._number += 1  # guard: P4.feed-gap
-        self._revision = self._decisions.look().revision
+        self._revision = self._decisions.snapshot().revision
         self._shares.news()
-        self._told = _serialised(self._sections.sections())
+        self._sent = _serialised(self._sections.sections())
 
     def _changed_sections(self) -> dict[str, bytes]:
         now = _serialised(self._sections.sections())
-        changed = {name: text for name, text in now.items() if self._told.get(name) != text}
-        self._told = now
+        changed = {name: text for name, text in now.items() if self._sent.get(name) != text}
+        self._sent = now
         return changed
 
-    def _tell(self, data: bytes) -> None:
+    def _broadcast(self, data: bytes) -> None:
         self._number += 1
         self._quiet = 0
         event = _event("delta", self._id(), data)
@@ -155,7 +155,7 @@ class Feed:
             else:
                 looker.put(event)
 
-    def _let_go(self, looker: Looker) -> None:
+    def _let_go(self, looker: Viewer) -> None:
         """It may be stuck in a full socket: what waits for it is thrown away."""
         looker.dropped = True
         self._lookers.discard(looker)
@@ -176,10 +176,10 @@ class Feed:
 
     def _picture(self) -> bytes:
         """As of the last event, so that the next one goes on from it."""
-        own = [seen for seen in self._decisions.since(0, TAIL) if seen.revision <= self._revision]
+        own = [row for row in self._decisions.since(0, TAIL) if row.revision <= self._revision]
         newest = summaries(own, self._worker) + self._shares.tail()
         newest.sort(key=itemgetter("time"))
-        data = _delta(self._told, newest[-TAIL:], self._wall_s())
+        data = _delta(self._sent, newest[-TAIL:], self._wall_s())
         return _event("snapshot", self._id(), data)
 
     def _id(self) -> bytes:
@@ -190,19 +190,19 @@ class Events:
     """The bytes of one looker's stream. Closing twice is harmless."""
 
     def __init__(
-        self, feed: Feed, looker: Looker, may_look: Callable[[], bool] = lambda: True
+        self, feed: Feed, looker: Viewer, may_view: Callable[[], bool] = lambda: True
     ) -> None:
-        """`may_look`: asked before each event, so at least once a second."""
+        """`may_view`: asked before each event, so at least once a second."""
         self._feed = feed
         self._looker = looker
-        self._may_look = may_look
+        self._may_view = may_view
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
         event = await self._looker.queue.get()
-        if event is None or not self._may_look():  # guard: P2.revoked-feed minus 2
+        if event is None or not self._may_view():  # guard: P2.revoked-feed minus 2
             raise StopAsyncIteration
         return event
 

@@ -15,7 +15,13 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, Protocol
 
-from gateway.accounting.live.decisions import FIGURES, Decisions, Figures, Second, Seen
+from gateway.accounting.live.decisions import (
+    FIGURES,
+    CallFigures,
+    DecisionRow,
+    Decisions,
+    SecondCounts,
+)
 from gateway.accounting.live.explanation import summary
 
 Document = dict[str, Any]
@@ -41,19 +47,19 @@ def parsed_id(text: str, own: int) -> tuple[int, int] | None:
     return int(worker), int(number)
 
 
-def summaries(decisions: Iterable[Seen], worker: int) -> list[Document]:
-    return [summary(seen) | {"decision": decision_id(worker, seen.seq)} for seen in decisions]
+def summaries(decisions: Iterable[DecisionRow], worker: int) -> list[Document]:
+    return [summary(row) | {"decision": decision_id(worker, row.seq)} for row in decisions]
 
 
 @dataclass(slots=True)
-class Share:
+class WorkerShare:
     """Another worker's part, as of its last answer."""
 
     process: str = ""  # a worker that was started again begins anew
     revision: int = 0
     tail: OrderedDict[str, Document] = field(default_factory=OrderedDict)
-    seconds: OrderedDict[int, Second] = field(default_factory=OrderedDict)
-    figures: deque[Figures] = field(default_factory=lambda: deque(maxlen=FIGURES))
+    seconds: OrderedDict[int, SecondCounts] = field(default_factory=OrderedDict)
+    figures: deque[CallFigures] = field(default_factory=lambda: deque(maxlen=FIGURES))
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     alarm: Document = field(default_factory=dict)
     gateway: Document = field(default_factory=dict)
@@ -70,7 +76,7 @@ class Share:
     def take(self, answer: Document) -> list[Document]:
         """The decisions that are new in it."""
         if answer["process"] != self.process:
-            fresh = Share(answer["process"])
+            fresh = WorkerShare(answer["process"])
             for name in self.__slots__:
                 setattr(self, name, getattr(fresh, name))
         self.revision, self.alarm = answer["revision"], answer["alarm"]
@@ -79,11 +85,11 @@ class Share:
         self.counts = Counter({(kind, zone): n for kind, zone, n in answer["counts"]})
         for at_s, zones, paths in answer["seconds"]:
             by_path = Counter({tuple(path): n for path, n in paths})
-            self.seconds[at_s] = Second(at_s, by_path, zones)
+            self.seconds[at_s] = SecondCounts(at_s, by_path, zones)
         while len(self.seconds) > _SECONDS:
             self.seconds.popitem(last=False)
         for figures in answer["figures"]:
-            self.figures.append(Figures(*figures))
+            self.figures.append(CallFigures(*figures))
         for decision in answer["decisions"]:
             self.tail[decision["decision"]] = decision
         while len(self.tail) > TAIL:
@@ -92,36 +98,36 @@ class Share:
         return news
 
 
-class Part(Protocol):
+class WorkerPicture(Protocol):
     """What a worker shows of itself: its picture."""
 
     def part(self) -> Document: ...
 
 
 def answer(
-    question: Document, process: str, worker: int, decisions: Decisions, part: Part
+    question: Document, process: str, worker: int, decisions: Decisions, part: WorkerPicture
 ) -> Document:
     """This worker's part, for the worker that serves the page."""
     again = question["process"] == process
-    seen = decisions.look()
+    log = decisions.snapshot()
     since = question["revision"] if again else 0
     seconds_from = question["seconds_from"] if again else -1
-    uncounted = seen.counts.total() - (question["calls"] if again else 0)
+    uncounted = log.counts.total() - (question["calls"] if again else 0)
     return {
         "process": process,
-        "revision": seen.revision,
-        "decisions": summaries(seen.since(since, _NEWS if again else TAIL), worker),
+        "revision": log.revision,
+        "decisions": summaries(log.since(since, _NEWS if again else TAIL), worker),
         "seconds": [
             [second.at_s, second.zones, [[path, n] for path, n in second.paths.items()]]
-            for second in seen.seconds
+            for second in log.seconds
             if second.at_s >= seconds_from
         ],
-        "figures": [list(one) for one in islice(reversed(seen.figures), uncounted)][::-1],
-        "counts": [[*key, n] for key, n in seen.counts.items()],
+        "figures": [list(one) for one in islice(reversed(log.figures), uncounted)][::-1],
+        "counts": [[*key, n] for key, n in log.counts.items()],
         "alarm": {
-            "restricted_in_cloud": seen.restricted_in_cloud,
-            "stopped_at_door": seen.stopped_at_door,
-            "latest": None if seen.latest_alarm is None else decision_id(worker, seen.latest_alarm),
+            "restricted_in_cloud": log.restricted_in_cloud,
+            "stopped_at_door": log.stopped_at_door,
+            "latest": None if log.latest_alarm is None else decision_id(worker, log.latest_alarm),
         },
         **part.part(),
     }
@@ -133,12 +139,12 @@ class Shares:
     def __init__(self, workers: Sequence[int], ask: Ask, patience_s: float) -> None:
         """`patience_s`: for their answers; one that is late counts the next time."""
         self._ask, self._patience_s = ask, patience_s
-        self._shares = {worker: Share() for worker in workers}
+        self._shares = {worker: WorkerShare() for worker in workers}
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._news: list[Document] = []
 
     @property
-    def shares(self) -> Sequence[Share]:
+    def shares(self) -> Sequence[WorkerShare]:
         return tuple(self._shares.values())
 
     async def refresh(self) -> None:
@@ -155,7 +161,7 @@ class Shares:
         try:
             answered = await self._ask(worker, {"console": share.question()})
             if answered is None:
-                self._shares[worker] = Share()  # it may be gone; nothing old is shown as new
+                self._shares[worker] = WorkerShare()  # it may be gone; nothing old is shown as new
             else:
                 self._news += share.take(answered["console"])
         finally:

@@ -19,7 +19,7 @@ from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError
 from gateway.core.trace_context import Trace
-from gateway.protocols.http_client.wire import Header, Origin, Wire, WireRequest, trusting
+from gateway.protocols.http_client.wire import ConnectionPool, Header, Origin, WireRequest, trusting
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Message(Protocol):
     def SerializeToString(self) -> bytes: ...
 
 
-class Collector:
+class OtlpExporter:
     def __init__(self, settings: TelemetrySettings, metrics: Metrics) -> None:
         assert settings.otlp_url is not None
         self._settings = settings
@@ -99,7 +99,7 @@ class Collector:
         try:
             answer = await self._wire.fetch(request, Deadline.after(_PATIENCE_S))
         except GatewayError as error:
-            self._tell(error.reason)
+            self._report_failure(error.reason)
             return None
         except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
             self._metrics.tasks_failed.labels("otlp").inc()
@@ -107,17 +107,21 @@ class Collector:
         if answer.status == 200:
             self._out = False
             return True
-        self._tell(f"status {answer.status}")
+        self._report_failure(f"status {answer.status}")
         # guard: T3.collector-retry -> return False
         return None if answer.status in _AGAIN else False
 
-    def _tell(self, why: str) -> None:
+    def _report_failure(self, why: str) -> None:
         if not self._out:
             log.warning("the collector of telemetry takes nothing: %s", why)
         self._out = True
 
 
-def _wire(url: str, settings: TelemetrySettings) -> Wire:
+def _wire(url: str, settings: TelemetrySettings) -> ConnectionPool:
     ca_file = str(settings.ca_file) if settings.ca_file else None
-    origin = Origin.of(url, trusting(ca_file) if ca_file and url.startswith("https:") else None)
-    return Wire(origin, connect_timeout_s=_CONNECT_S, max_connections=1, max_body_bytes=1024 * 1024)
+    origin = Origin.from_url(
+        url, trusting(ca_file) if ca_file and url.startswith("https:") else None
+    )
+    return ConnectionPool(
+        origin, connect_timeout_s=_CONNECT_S, max_connections=1, max_body_bytes=1024 * 1024
+    )

@@ -38,7 +38,7 @@ class _Times:
 
 
 def request(
-    registry: CollectorRegistry, of: Resource, since_s: float, now_s: float
+    registry: CollectorRegistry, resource: Resource, since_s: float, now_s: float
 ) -> ExportMetricsServiceRequest:
     """`since_s`: when the counting began, in seconds since 1970."""
     times = _Times(int(since_s * 1e9), int(now_s * 1e9))
@@ -49,7 +49,7 @@ def request(
     ]
     scoped = ScopeMetrics(scope=scope(), metrics=metrics)
     return ExportMetricsServiceRequest(
-        resource_metrics=[ResourceMetrics(resource=of, scope_metrics=[scoped])]
+        resource_metrics=[ResourceMetrics(resource=resource, scope_metrics=[scoped])]
     )
 
 

@@ -34,28 +34,28 @@ _NO_FAULT: Final = {"served", "cancelled"}
 
 def resource(instance: str) -> Resource:
     """Who tells: one gateway of several."""
-    told = {
+    labels = {
         "service.name": "spillway",
         "service.version": __version__,
         "service.instance.id": instance,
     }
-    return Resource(attributes=list(attributes(told)))
+    return Resource(attributes=list(attributes(labels)))
 
 
 def scope() -> InstrumentationScope:
     return InstrumentationScope(name="spillway", version=__version__)
 
 
-def request(traces: Iterable[Trace], of: Resource) -> ExportTraceServiceRequest:
+def request(traces: Iterable[Trace], resource: Resource) -> ExportTraceServiceRequest:
     spans = [_span(trace, span) for trace in traces for span in trace.spans]
     scoped = ScopeSpans(scope=scope(), spans=spans)
     return ExportTraceServiceRequest(
-        resource_spans=[ResourceSpans(resource=of, scope_spans=[scoped])]
+        resource_spans=[ResourceSpans(resource=resource, scope_spans=[scoped])]
     )
 
 
-def attributes(told: Mapping[str, Value]) -> Iterator[KeyValue]:
-    for key, value in told.items():
+def attributes(given: Mapping[str, Value]) -> Iterator[KeyValue]:
+    for key, value in given.items():
         if isinstance(value, str):
             yield KeyValue(key=key, value=AnyValue(string_value=value))
         elif isinstance(value, int):
@@ -74,7 +74,7 @@ def _span(trace: Trace, span: Span) -> OtlpSpan:
         kind=_KINDS.get(span.name, OtlpSpan.SPAN_KIND_INTERNAL),
         start_time_unix_nano=int((span.start_s + trace.wall_s) * 1e9),
         end_time_unix_nano=int((end_s + trace.wall_s) * 1e9),
-        attributes=list(attributes({KEYS[key]: value for key, value in span.told.items()})),
+        attributes=list(attributes({KEYS[key]: value for key, value in span.attributes.items()})),
         flags=1,
         status=Status(code=_status(span)),
     )
@@ -82,7 +82,7 @@ def _span(trace: Trace, span: Span) -> OtlpSpan:
 
 def _status(span: Span) -> Status.StatusCode.ValueType:
     """A call that was refused is no fault of this server, nor is one whose caller left."""
-    failed = span.told.get("outcome") == "failed"
+    failed = span.attributes.get("outcome") == "failed"
     if span.name == "attempt":
-        failed = span.told.get("result", "served") not in _NO_FAULT
+        failed = span.attributes.get("result", "served") not in _NO_FAULT
     return Status.STATUS_CODE_ERROR if failed else Status.STATUS_CODE_UNSET

@@ -40,7 +40,7 @@ class Tariff:
     by_tokens: bool
     flat: bool  # a call costs what it costs, whatever is in it
 
-    def of(self, usage: Usage, moved_bytes: int) -> int:
+    def price(self, usage: Usage, moved_bytes: int) -> int:
         """What a call costs in the cloud; a fraction of a nano-dollar counts as one."""
         fresh = max(0, usage.input_tokens - usage.cached_tokens)
         tokens = fresh * self.given + usage.cached_tokens * self.cached
@@ -52,7 +52,7 @@ class Tariff:
         """Some providers ask more for what they keep in their cache."""
         return replace(usage, cached_tokens=usage.input_tokens if self.cached > self.given else 0)
 
-    def of_gpu(self, share_ns: int) -> int:
+    def gpu_price(self, share_ns: int) -> int:
         return -(-share_ns * self.gpu_hour // _HOUR_NS)
 
 
@@ -96,35 +96,41 @@ def _tariff(served: ServedModel) -> Tariff:
 
 def at_most(request: InferenceRequest, served: ServedModel) -> int:
     """What an attempt in the cloud can cost: put aside before it is sent."""
-    found = tariff(served)
-    if found.flat:
-        return found.call
-    bound = found.dearest(_bound(request))  # guard: B1.answer-cost -> bound = Usage(500, 0)
-    return found.of(bound, bound.input_tokens + bound.output_tokens * _EVENT_BYTES)
+    price = tariff(served)
+    if price.flat:
+        return price.call
+    bound = price.dearest(_bound(request))  # guard: B1.answer-cost -> bound = Usage(500, 0)
+    return price.price(bound, bound.input_tokens + bound.output_tokens * _EVENT_BYTES)
 
 
 def in_the_cloud(
-    request: InferenceRequest, served: ServedModel, told: Usage | None, frames: int, came_bytes: int
+    request: InferenceRequest,
+    served: ServedModel,
+    counted: Usage | None,
+    frames: int,
+    received_bytes: int,
 ) -> Cost:
-    """`told`: by the endpoint. Without it, an answer of so many frames; of one that never began
+    """`counted`: by the endpoint. Without it, an answer of so many frames; of one that never began
     nobody knows how much of it was made and will be on the bill, so all of it counts."""
-    found = tariff(served)
-    if found.flat:
-        return Cost(found.call, told or _NONE)
+    price = tariff(served)
+    if price.flat:
+        return Cost(price.call, counted or _NONE)
     bound = _bound(request)
-    # guard: B3.unbegun-answer -> usage = told or _so_far(bound, frames)
-    usage = told or (_so_far(bound, frames) if frames else found.dearest(bound))
-    moved = bound.input_tokens + came_bytes if found.gigabyte else 0
-    return Cost(found.of(usage, moved), usage, moved, estimated=told is None and found.by_tokens)
+    # guard: B3.unbegun-answer -> usage = counted or _so_far(bound, frames)
+    usage = counted or (_so_far(bound, frames) if frames else price.dearest(bound))
+    moved = bound.input_tokens + received_bytes if price.gigabyte else 0
+    return Cost(
+        price.price(usage, moved), usage, moved, estimated=counted is None and price.by_tokens
+    )
 
 
-def on_the_premises(served: ServedModel, share_ns: int, told: Usage | None) -> Cost:
+def on_the_premises(served: ServedModel, share_ns: int, counted: Usage | None) -> Cost:
     """By its share of the server's time, or by the price that is stated instead of it."""
-    found, usage = tariff(served), told or _NONE
-    tokens = found.by_tokens or found.cached  # one of them has a price
-    nano_usd = found.of(usage, 0) if tokens else found.call
+    price, usage = tariff(served), counted or _NONE
+    tokens = price.by_tokens or price.cached  # one of them has a price
+    nano_usd = price.price(usage, 0) if tokens else price.call
     # guard: B2.server-time -> return Cost(nano_usd, usage, gpu_ns=share_ns)
-    return Cost(nano_usd + found.of_gpu(share_ns), usage, gpu_ns=share_ns)
+    return Cost(nano_usd + price.gpu_price(share_ns), usage, gpu_ns=share_ns)
 
 
 def compared(cost: Cost, cloud_nano_usd: int) -> Cost:
@@ -134,13 +140,15 @@ def compared(cost: Cost, cloud_nano_usd: int) -> Cost:
     )
 
 
-def instead(request: InferenceRequest, served: ServedModel, told: Usage | None, frames: int) -> int:
+def instead(
+    request: InferenceRequest, served: ServedModel, counted: Usage | None, frames: int
+) -> int:
     """What the cloud would have charged for a call that was answered on the premises."""
-    found = tariff(served)
-    if not found.by_tokens:
-        return found.call
-    usage = told or _so_far(_bound(request), frames)
-    return found.of(usage, 0)
+    price = tariff(served)
+    if not price.by_tokens:
+        return price.call
+    usage = counted or _so_far(_bound(request), frames)
+    return price.price(usage, 0)
 
 
 def _so_far(bound: Usage, frames: int) -> Usage:
@@ -157,8 +165,8 @@ def _bound(request: InferenceRequest) -> Usage:
 
 
 def _most_written(document: Mapping[str, Any]) -> int:
-    said = [_count(document.get(key)) for key in _LIMITS]
-    most = min((count for count in said if count), default=UNSAID_OUTPUT)
+    limits = [_count(document.get(key)) for key in _LIMITS]
+    most = min((count for count in limits if count), default=UNSAID_OUTPUT)
     prompts = document.get("prompt")
     several = len(prompts) if isinstance(prompts, list) and prompts else 1
     return most * max(_count(document.get("n")), _count(document.get("best_of")), 1) * several

@@ -15,8 +15,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from gateway.accounting.ledger.limits import EVERYBODY, STEP_S, STEPS, Limits, month_of, step_of
-from gateway.accounting.ledger.store import Already
+from gateway.accounting.ledger.limits import (
+    EVERYBODY,
+    STEP_S,
+    STEPS,
+    BudgetLimits,
+    month_at,
+    step_at,
+)
+from gateway.accounting.ledger.store import PriorSpend
 from gateway.core.deadline import Clock
 
 
@@ -28,22 +35,22 @@ class Leased(Protocol):
     def has(self, tenant: str, nano_usd: int) -> bool: ...
     async def take(self, tenant: str, nano_usd: int) -> str: ...
     def settle(self, tenant: str, reserved: int, spent: int) -> None: ...
-    def allow(self, limits: Mapping[str, Limits]) -> None: ...
+    def allow(self, limits: Mapping[str, BudgetLimits]) -> None: ...
 
 
 class Reservation:
     """Money put aside for one attempt. Settled exactly once."""
 
-    __slots__ = ("_of", "_settled", "expected", "leased", "leases", "tenant")
+    __slots__ = ("_budgets", "_settled", "expected", "leased", "leases", "tenant")
 
-    def __init__(self, of: tuple[_Budget, ...], tenant: str, expected: int) -> None:
-        self._of = of
+    def __init__(self, budgets: tuple[_Budget, ...], tenant: str, expected: int) -> None:
+        self._budgets = budgets
         self.tenant, self.expected = tenant, expected
         self._settled = False
         self.leased = True  # nothing has to be asked of the ledger any more
         self.leases: Leased | None = None
         """Where it was taken of as well."""
-        for budget in of:
+        for budget in budgets:
             budget.reserved += expected
             budget.left_now -= expected  # guard: S5.inflight-spend
 
@@ -52,9 +59,9 @@ class Reservation:
         if self._settled:
             return
         self._settled = True
-        of, expected = self._of, self.expected
-        now_s = of[0].clock()
-        for budget in of:
+        budgets, expected = self._budgets, self.expected
+        now_s = budgets[0].clock()
+        for budget in budgets:
             budget.settle(expected, nano_usd, now_s)
         if self.leases is not None:
             self.leases.settle(self.tenant, expected, nano_usd)
@@ -82,8 +89,8 @@ class SpillBudgets:
 
     def __init__(
         self,
-        everybody: Limits,
-        of_tenants: Mapping[str, Limits],
+        everybody: BudgetLimits,
+        tenant_limits: Mapping[str, BudgetLimits],
         clock: Clock,
         wall_s: Callable[[], float] | None = None,
     ) -> None:
@@ -92,24 +99,24 @@ class SpillBudgets:
         self._everybody = _Budget("spill_budget", everybody, clock, self._wall_s)
         self._own = {
             tenant: _Budget("tenant_spill_budget", own, clock, self._wall_s)
-            for tenant, own in of_tenants.items()
+            for tenant, own in tenant_limits.items()
         }
         self._others = (self._everybody,)  # what pays for a tenant without a budget of its own
         # guard: S5.tenant-budget without own
         # guard: S5.global-budget without self._everybody
-        self._of = {tenant: (self._everybody, own) for tenant, own in self._own.items()}
+        self._budgets = {tenant: (self._everybody, own) for tenant, own in self._own.items()}
         self.limited = any(self.limits.values())
         """Whether anybody's money can be used up at all."""
         self.unlimited = Unlimited(self._everybody)
 
-    def allow(self, limits: Mapping[str, Limits]) -> None:
+    def allow(self, limits: Mapping[str, BudgetLimits]) -> None:
         """Other amounts for the same; what was spent stays spent."""
         for scope, budget in self._scopes():
             budget.allow(limits.get(scope, budget.limits))
         self.limited = any(self.limits.values())
 
     @property
-    def limits(self) -> Mapping[str, Limits]:
+    def limits(self) -> Mapping[str, BudgetLimits]:
         return {scope: budget.limits for scope, budget in self._scopes()}
 
     def _scopes(self) -> tuple[tuple[str, _Budget], ...]:
@@ -118,18 +125,18 @@ class SpillBudgets:
     def closed(self, tenant: str) -> str:
         """Why no call of this tenant may leave; empty when one may."""
         now_s = self._clock()
-        for budget in self._of.get(tenant, self._others):
+        for budget in self._budgets.get(tenant, self._others):
             if not budget.opens(now_s):
                 return budget.why
         return ""
 
     def reserve(self, tenant: str, expected: int) -> Reservation | None:
         """None when the money is not there."""
-        now_s, of = self._clock(), self._of.get(tenant, self._others)
-        for budget in of:
+        now_s, budgets = self._clock(), self._budgets.get(tenant, self._others)
+        for budget in budgets:
             if not budget.affords(expected, now_s):
                 return None
-        return Reservation(of, tenant, expected)
+        return Reservation(budgets, tenant, expected)
 
     def spent(self) -> int:
         """By everybody, in the last 24 hours."""
@@ -143,7 +150,7 @@ class SpillBudgets:
         """Of everybody's, until the first of its limits; None without limits."""
         return self._everybody.left
 
-    def restore(self, already: Already) -> None:
+    def restore(self, already: PriorSpend) -> None:
         """What the ledger knows of, at the start."""
         for scope, budget in self._scopes():
             budget.restore(
@@ -155,7 +162,7 @@ class SpillBudgets:
     def others_spent(self, tenant: str, nano_usd: int) -> None:
         """Another process has, a moment ago."""
         now_s = self._clock()
-        for budget in self._of.get(tenant, self._others):
+        for budget in self._budgets.get(tenant, self._others):
             budget.settle(0, nano_usd, now_s)
 
     def most(self) -> int | None:
@@ -173,7 +180,9 @@ class _Budget:
         "_wall_s", "_was_open", "clock", "left_now", "limits", "reserved", "why",
     )  # fmt: skip
 
-    def __init__(self, why: str, limits: Limits, clock: Clock, wall_s: Callable[[], float]) -> None:
+    def __init__(
+        self, why: str, limits: BudgetLimits, clock: Clock, wall_s: Callable[[], float]
+    ) -> None:
         """`why`: the reason code of calls that it keeps here."""
         self.why, self.limits = why, limits
         self.clock, self._wall_s = clock, wall_s
@@ -181,14 +190,14 @@ class _Budget:
         self._in_day = 0
         self._at = int(clock() // STEP_S)
         self._step_ends_s = (self._at + 1) * STEP_S
-        self._month, self._in_month, self._total = month_of(wall_s()), 0, 0
+        self._month, self._in_month, self._total = month_at(wall_s()), 0, 0
         self._was_open = True
         self.reserved = 0
         self._unbooked = 0  # spent in this step
         self.left_now: float = math.inf  # until the first of its limits; an int where it has one
         self._draw()
 
-    def allow(self, limits: Limits) -> None:
+    def allow(self, limits: BudgetLimits) -> None:
         self.limits = limits
         self._draw()
 
@@ -207,9 +216,9 @@ class _Budget:
         """Whether it lets calls out; one that did not does so when a tenth of it is free."""
         if now_s >= self._step_ends_s:
             self._pass_time(now_s)
-        # guard: S1.budget-hysteresis -> found = self._was_open = self.left_now > 0
-        found = self._was_open = (self.left_now if self._was_open else self._again()) > 0
-        return found
+        # guard: S1.budget-hysteresis -> is_open = self._was_open = self.left_now > 0
+        is_open = self._was_open = (self.left_now if self._was_open else self._again()) > 0
+        return is_open
 
     def affords(self, nano_usd: int, now_s: float) -> bool:
         """Whether so much may be put aside; nothing is while it lets nobody out."""
@@ -235,7 +244,7 @@ class _Budget:
 
     def restore(self, steps: Mapping[int, int], month: int, total: int) -> None:
         self._pass_time(self.clock())
-        now = step_of(self._wall_s())
+        now = step_at(self._wall_s())
         self._in_month += month
         self._total += total
         for step, nano_usd in steps.items():
@@ -276,6 +285,6 @@ class _Budget:
                 self._steps[step % STEPS] = 0
         self._at = max(self._at, now)
         self._step_ends_s = (self._at + 1) * STEP_S
-        if (month := month_of(self._wall_s())) != self._month:
+        if (month := month_at(self._wall_s())) != self._month:
             self._month, self._in_month = month, 0
         self._draw()

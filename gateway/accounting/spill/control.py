@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from gateway.accounting.ledger.database import LedgerDown
-from gateway.accounting.ledger.limits import EVERYBODY, Limits
+from gateway.accounting.ledger.limits import EVERYBODY, BudgetLimits
 from gateway.accounting.spill.budget import Leased, Reservation, SpillBudgets
 from gateway.accounting.spill.stop import SpillStop
 from gateway.core.deadline import Clock, Deadline
@@ -37,13 +37,15 @@ class SpillControl:
 
     @classmethod
     def unlimited(cls, clock: Clock) -> SpillControl:
-        return cls(SpillStop(None, clock), SpillBudgets(Limits(), {}, clock))
+        return cls(SpillStop(None, clock), SpillBudgets(BudgetLimits(), {}, clock))
 
     @property
     def stop(self) -> SpillStop:
         return self._stop
 
-    def follow(self, stop: SpillStop, limits: Mapping[str, Limits], allowed: bool = True) -> None:
+    def follow(
+        self, stop: SpillStop, limits: Mapping[str, BudgetLimits], allowed: bool = True
+    ) -> None:
         """Another switch, and other amounts for those who have a budget: for calls under way too,
         as it is the operator who closes the cloud and not the policy of a call."""
         self._stop = stop

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.core.deadline import Clock
 
-_LOOK_EVERY_S = 0.1
+_POLL_S = 0.1
 
 
 class SpillStop:
@@ -27,7 +27,7 @@ class SpillStop:
         if self.file is None:
             return False
         now_s = self._clock()
-        if now_s - self._looked_s >= _LOOK_EVERY_S:
+        if now_s - self._looked_s >= _POLL_S:
             self._looked_s = now_s
             self._there = _exists(self.file)
         return self._there

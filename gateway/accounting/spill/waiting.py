@@ -34,7 +34,7 @@ class CloudWaiter:
     """A call that waits. `latest_s`: when it must start at the latest."""
 
     latest_s: float
-    came: int
+    sequence: int
     model: str = field(compare=False)
     endpoints: frozenset[str] = field(compare=False)
     _place: asyncio.Future[None] = field(compare=False)
@@ -57,7 +57,7 @@ class CloudLine:
 
     def __init__(self) -> None:
         self.waiting: list[CloudWaiter] = []
-        self._came = 0
+        self._sequence = 0
 
     def ahead(self, endpoint: str, latest_s: float) -> int:
         """How many of those who wait for it would get a place before such a call."""
@@ -68,9 +68,9 @@ class CloudLine:
     def joined(
         self, model: str, endpoints: frozenset[str], latest_s: float
     ) -> Iterator[CloudWaiter]:
-        self._came += 1
+        self._sequence += 1
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiter = CloudWaiter(latest_s, self._came, model, endpoints, place)
+        waiter = CloudWaiter(latest_s, self._sequence, model, endpoints, place)
         insort(self.waiting, waiter)
         try:
             yield waiter

@@ -23,7 +23,7 @@ class Weight(Enum):
 class Note:
     weight: Weight
     where: str  # in the file that was read
-    told: str
+    text: str
 
 
 @dataclass(slots=True)
@@ -34,16 +34,16 @@ class Imported:
     notes: list[Note] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict)  # variable: what belongs into it
 
-    def check(self, where: str, told: str) -> None:
-        self.notes.append(Note(Weight.CHECK, where, told))
+    def check(self, where: str, text: str) -> None:
+        self.notes.append(Note(Weight.CHECK, where, text))
 
-    def left_out(self, where: str, told: str) -> None:
-        self.notes.append(Note(Weight.LEFT_OUT, where, told))
+    def left_out(self, where: str, text: str) -> None:
+        self.notes.append(Note(Weight.LEFT_OUT, where, text))
 
     def report(self) -> Mapping[str, Any]:
         return {
             "settings": self.document,
             "secrets": self.secrets,
-            "notes": [{"weight": n.weight.value, "where": n.where, "told": n.told}
+            "notes": [{"weight": n.weight.value, "where": n.where, "told": n.text}
                       for n in self.notes],
         }  # fmt: skip

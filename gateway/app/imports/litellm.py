@@ -74,23 +74,23 @@ class Deployment:
 def imported(document: Mapping[str, Any], onprem: Collection[str] = ()) -> Imported:
     """`onprem`: hosts that stand on the premises. Raises ConfigError for a document that is no
     configuration of LiteLLM."""
-    reader = _Reader(document, frozenset(onprem))
+    reader = _LitellmReader(document, frozenset(onprem))
     reader.read()
-    return reader.found
+    return reader.imported
 
 
-class _Reader:
+class _LitellmReader:
     def __init__(self, document: Mapping[str, Any], onprem: frozenset[str]) -> None:
         if not isinstance(document.get("model_list"), list):
             raise ConfigError(
                 "there is no model_list: this is no config.yaml of LiteLLM's proxy, or its models "
                 "are in its database; export them into the file first"
             )
-        self.found = Imported()
+        self.imported = Imported()
         self._document = document
         self._onprem = onprem
         self._variables = set(_named_variables(document))
-        self._found_here: set[str] = set()
+        self._onprem_names: set[str] = set()
         self._stated: dict[str, str] = {}  # keys that stand in the file: their variables
         self._endpoints: dict[tuple[str, str], str] = {}
         self._settings: dict[str, dict[str, Any]] = {}
@@ -98,12 +98,12 @@ class _Reader:
 
     def read(self) -> None:
         for at, entry in enumerate(self._document["model_list"]):
-            found = self._deployment(f"model_list[{at}]", entry)
-            if found is not None:
-                self._deployments.setdefault(found.group, []).append(found)
+            deployment = self._deployment(f"model_list[{at}]", entry)
+            if deployment is not None:
+                self._deployments.setdefault(deployment.group, []).append(deployment)
         self._aliases()
         self._fallbacks()
-        for host in sorted(self._onprem - self._found_here):
+        for host in sorted(self._onprem - self._onprem_names):
             raise ConfigError(
                 f"--onprem {host}: no server of one's own is named there in the file; give the "
                 "host of an api_base, without its port"
@@ -112,14 +112,14 @@ class _Reader:
         if not models:
             raise ConfigError(
                 "no model of this file can be reached in OpenAI's protocol:\n"
-                + "\n".join(f"{n.where}: {n.told}" for n in self.found.notes)
+                + "\n".join(f"{n.where}: {n.text}" for n in self.imported.notes)
             )
-        self.found.document |= self._limits() | self._keys()
+        self.imported.document |= self._limits() | self._keys()
         used = {p["endpoint"] for model in models.values() for p in model["served_by"]}
-        self.found.document["endpoints"] = {
+        self.imported.document["endpoints"] = {
             name: its for name, its in self._settings.items() if name in used
         }
-        self.found.document["models"] = models
+        self.imported.document["models"] = models
         self._rest()
 
     # Deployments
@@ -128,10 +128,10 @@ class _Reader:
         params = _mapping(entry, "litellm_params")
         group, full = _text(entry, "model_name"), _text(params, "model")
         if not group or not full:
-            self.found.left_out(where, "it has no model_name, or no litellm_params.model")
+            self.imported.left_out(where, "it has no model_name, or no litellm_params.model")
             return None
         if "*" in group or "*" in full:
-            self.found.left_out(
+            self.imported.left_out(
                 where, f"{group}: name the models; a wildcard lets anything through"
             )
             return None
@@ -145,13 +145,13 @@ class _Reader:
         first = _stated_provider(params) or _provider(full)
         own = full.removeprefix(f"{first}/") if first else full
         if not is_upstream_name(own):
-            self.found.left_out(where, f"{group}: {own!r} is no name for a model at an endpoint")
+            self.imported.left_out(where, f"{group}: {own!r} is no name for a model at an endpoint")
             return None
         return Deployment(group, own, task, endpoint, _prices({**info, **params}))
 
     def _is_name(self, where: str, name: str) -> bool:
         if not is_name(name):
-            self.found.left_out(where, f"{name!r} is no name for a model here: {NAME_WORDS}")
+            self.imported.left_out(where, f"{name!r} is no name for a model here: {NAME_WORDS}")
         return is_name(name)
 
     def _task(self, where: str, group: str, info: Mapping[str, Any]) -> str | None:
@@ -159,10 +159,10 @@ class _Reader:
         if not mode:
             task = "embeddings" if "embed" in group.lower() else "generate"
             if task == "embeddings":
-                self.found.check(where, f"{group}: taken for a model of embeddings, by its name")
+                self.imported.check(where, f"{group}: taken for a model of embeddings, by its name")
             return task
         if mode not in _TASKS:
-            self.found.left_out(where, f"{group}: mode {mode} is not served here")
+            self.imported.left_out(where, f"{group}: mode {mode} is not served here")
         return _TASKS.get(mode)
 
     def _endpoint(self, where: str, group: str, params: Mapping[str, Any], full: str) -> str | None:
@@ -172,18 +172,22 @@ class _Reader:
         if url is None:
             return None
         try:
-            host = external_addresses.host_of_url(url)
+            host = external_addresses.url_host(url)
         except ValueError as exc:
-            self.found.left_out(where, f"{group}: api_base {exc}")
+            self.imported.left_out(where, f"{group}: api_base {exc}")
             return None
         key = self._secret(_text(params, "api_key"), _variable(provider, "API_KEY"), where)
         known = self._endpoints.get((url, key))
         if known is not None:
             return known
         name = self._new_name(provider if provider in IN_THE_CLOUD else host)
-        here = self._stands_here(where, name, provider, host)
-        its: dict[str, Any] = {"kind": "openai", "zone": "onprem" if here else "cloud", "url": url}
-        if here and external_addresses.could_be_outside(host):
+        onprem = self._is_onprem(where, name, provider, host)
+        its: dict[str, Any] = {
+            "kind": "openai",
+            "zone": "onprem" if onprem else "cloud",
+            "url": url,
+        }
+        if onprem and external_addresses.could_be_outside(host):
             its["i_know"] = True
         if key:
             its["api_key"] = key
@@ -191,7 +195,7 @@ class _Reader:
             its["max_in_flight"] = most
         for limit in ("rpm", "tpm"):
             if limit in params:
-                self.found.left_out(
+                self.imported.left_out(
                     f"{where}.{limit}", f"{name}: how much it takes at once is learnt from its 429s"
                 )
         self._endpoints[url, key] = name
@@ -200,7 +204,7 @@ class _Reader:
 
     def _url(self, where: str, group: str, provider: str, base: str) -> str | None:
         if base.startswith(_ENVIRON):
-            self.found.left_out(
+            self.imported.left_out(
                 where, f"{group}: its api_base stands in {base.removeprefix(_ENVIRON)}; a zone has "
                 "to be given to an address, so write that into the file"
             )  # fmt: skip
@@ -208,33 +212,33 @@ class _Reader:
         base = base.rstrip("/")
         if provider in AZURE:
             if not base:
-                self.found.left_out(where, f"{group}: it has no api_base")
+                self.imported.left_out(where, f"{group}: it has no api_base")
                 return None
-            self.found.check(where, f"{group}: reached at Azure's address in OpenAI's protocol")
+            self.imported.check(where, f"{group}: reached at Azure's address in OpenAI's protocol")
             return base if base.endswith("/openai/v1") else f"{base}/openai/v1"
         if provider in SELF_HOSTED or (provider == "openai" and base):
             url = base or SELF_HOSTED[provider]
             if not url:
-                self.found.left_out(where, f"{group}: {provider} needs an api_base")
+                self.imported.left_out(where, f"{group}: {provider} needs an api_base")
                 return None
             versioned = re.search(r"/v[0-9]+(?:beta)?(?:/|$)", urlsplit(url).path)
             return url if versioned else f"{url}/v1"
         if provider in IN_THE_CLOUD:
             return base or IN_THE_CLOUD[provider]
         what = OTHER_DIALECTS.get(provider, "it is not known to speak OpenAI's protocol")
-        self.found.left_out(where, f"{group}: {provider}: {what}")
+        self.imported.left_out(where, f"{group}: {provider}: {what}")
         return None
 
-    def _stands_here(self, where: str, name: str, provider: str, host: str) -> bool:
+    def _is_onprem(self, where: str, name: str, provider: str, host: str) -> bool:
         """Whether it is on the premises: this very machine, or what the caller named. A private
         address may lead into a cloud by a tunnel, and a proxy anywhere."""
         if provider not in _ENDS_THERE:
             return False
         if host in self._onprem or external_addresses.is_loopback(host):
-            self._found_here.add(host)
+            self._onprem_names.add(host)
             return True
         if not external_addresses.could_be_outside(host):
-            self.found.check(
+            self.imported.check(
                 where, f"{name}: in zone cloud, where no restricted call goes; if {host} stands in "
                 f"your building, say --onprem {host}"
             )  # fmt: skip
@@ -246,7 +250,7 @@ class _Reader:
             return ""
         named = value.removeprefix(_ENVIRON)
         if named != value and _VARIABLE.fullmatch(named):
-            self.found.secrets.setdefault(named, where)
+            self.imported.secrets.setdefault(named, where)
             return f"${{{named}}}"
         if value not in self._stated:
             numbered = (f"{variable}_{at}" for at in range(2, 10_000))
@@ -254,8 +258,10 @@ class _Reader:
             self._stated[value] = next(w for w in wishes if w not in self._variables)
             self._variables.add(self._stated[value])
         wanted = self._stated[value]
-        self.found.secrets.setdefault(wanted, where)
-        self.found.check(where, f"a key stands in the file: put it into {wanted}, and out of there")
+        self.imported.secrets.setdefault(wanted, where)
+        self.imported.check(
+            where, f"a key stands in the file: put it into {wanted}, and out of there"
+        )
         return f"${{{wanted}}}"
 
     def _new_name(self, wish: str) -> str:
@@ -272,7 +278,7 @@ class _Reader:
             fit = [p for p in fit if p.model == places[0].model]
         for place in places:
             if place not in fit:
-                self.found.left_out(
+                self.imported.left_out(
                     group, f"{place.model} at {place.endpoint}: its answers are of another kind"
                 )
         served: dict[tuple[str, str], dict[str, Any]] = {}
@@ -280,7 +286,7 @@ class _Reader:
         same = next((p for p in fit if self._zone(p) == "onprem"), fit[0]).model
         for place in fit:
             if (place.endpoint, place.model) in served:
-                self.found.left_out(
+                self.imported.left_out(
                     group, f"{place.model} at {place.endpoint}: it is listed there already"
                 )
                 continue
@@ -292,7 +298,7 @@ class _Reader:
             if place.prices:
                 its |= place.prices
             elif self._zone(place) == "cloud":
-                self.found.check(
+                self.imported.check(
                     group, f"the price at {place.endpoint} is not in the file: say "
                     "price_usd_per_1k_tokens, or it counts as costs.unknown_usd_per_1k_tokens says"
                 )  # fmt: skip
@@ -308,7 +314,7 @@ class _Reader:
             group = _text(group, "model") if isinstance(group, Mapping) else group
             where = f"router_settings.model_group_alias.{alias}"
             if group not in self._deployments or alias in self._deployments:
-                self.found.left_out(where, f"there is no model {group!r}")
+                self.imported.left_out(where, f"there is no model {group!r}")
             elif self._is_name(where, alias):
                 self._deployments[alias] = list(self._deployments[group])
 
@@ -317,12 +323,12 @@ class _Reader:
         for where, group, others in self._stated_fallbacks():
             for other in others:
                 if group not in own or other not in own:
-                    self.found.left_out(where, f"{group} to {other}: one of them is not kept")
+                    self.imported.left_out(where, f"{group} to {other}: one of them is not kept")
                 elif own[group][0].embeds or own[other][0].embeds:
-                    self.found.left_out(where, f"{group} to {other}: embeddings must not mix")
+                    self.imported.left_out(where, f"{group} to {other}: embeddings must not mix")
                 else:
                     self._deployments[group] = [*self._deployments[group], *own[other]]
-                    self.found.check(
+                    self.imported.check(
                         where, f"{other} may answer for {group}, as another place of it; "
                         "restricted calls stay in zone onprem all the same"
                     )  # fmt: skip
@@ -351,7 +357,7 @@ class _Reader:
         key = self._secret(master, "LITELLM_MASTER_KEY", "general_settings.master_key")
         if not key:
             return {}
-        self.found.check(
+        self.imported.check(
             "general_settings.master_key", "kept as the key of the tenant `default`; give every "
             "team a key and a tenant of its own"
         )  # fmt: skip
@@ -362,28 +368,28 @@ class _Reader:
             for key in _mapping(self._document, section):
                 if key not in _SILENT:
                     what = _ELSEWHERE.get(key, "there is nothing of the kind here")
-                    self.found.left_out(f"{section}.{key}", what)
+                    self.imported.left_out(f"{section}.{key}", what)
         for at, rail in enumerate(_list(self._document, "guardrails")):
             self._guardrail(f"guardrails[{at}]", _mapping(rail, "litellm_params"))
         for key in set(self._document) - _READ:
-            self.found.left_out(key, "there is nothing of the kind here")
+            self.imported.left_out(key, "there is nothing of the kind here")
         for key in _mapping(self._document, "environment_variables"):
-            self.found.left_out(
+            self.imported.left_out(
                 f"environment_variables.{key}", "set it where the gateway is started"
             )
 
     def _guardrail(self, where: str, params: Mapping[str, Any]) -> None:
         kind = _text(params, "guardrail") or "?"
         if kind != "presidio":
-            self.found.left_out(
+            self.imported.left_out(
                 where, f"{kind}: every call is read for personal data here, by rules of its own"
             )
             return
         types = sorted(map(str, _mapping(params, "pii_entities_config")))
-        told = "every call is read for personal data, and stays on the premises if it has some"
+        remark = "every call is read for personal data, and stays on the premises if it has some"
         if types:
-            told += f"; see that classify.restrict has what you need of {', '.join(types)}"
-        self.found.check(where, told)
+            remark += f"; see that classify.restrict has what you need of {', '.join(types)}"
+        self.imported.check(where, remark)
 
 
 def _named_variables(value: Any) -> Iterator[str]:
@@ -421,12 +427,12 @@ def _prices(params: Mapping[str, Any]) -> Mapping[str, float]:
     if given is None or written is None:
         either = written if given is None else given
         return {} if either is None else {"price_usd_per_1k_tokens": either}
-    found = {
+    prices = {
         "price_usd_per_1k_input_tokens": given,
         "price_usd_per_1k_output_tokens": written,
     }
     cached = _usd_per_1k(params, "cache_read_input_token_cost")
-    return found if cached is None else {**found, "price_usd_per_1k_cached_tokens": cached}
+    return prices if cached is None else {**prices, "price_usd_per_1k_cached_tokens": cached}
 
 
 def _usd_per_1k(params: Mapping[str, Any], key: str) -> float | None:

@@ -18,7 +18,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GatewayReading:
     """Everything that a gateway told at one moment."""
 
     at_s: float
@@ -26,7 +26,7 @@ class Reading:
     values: Mapping[str, Mapping[Labels, float]] = field(repr=False)
 
     @classmethod
-    def of(cls, at_s: float, metrics: str, status: Mapping[str, Any]) -> Reading:
+    def parse(cls, at_s: float, metrics: str, status: Mapping[str, Any]) -> GatewayReading:
         """Raises ValueError for what is no text in Prometheus' format."""
         values: dict[str, dict[Labels, float]] = defaultdict(dict)
         for family in text_string_to_metric_families(metrics):
@@ -40,18 +40,18 @@ class Reading:
         return sum(v for have, v in self.values.get(name, {}).items() if have >= set(wanted))
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        found: dict[str, float] = defaultdict(float)
+        totals: dict[str, float] = defaultdict(float)
         for have, value in self.values.get(name, {}).items():
-            found[dict(have).get(label, "")] += value
-        return dict(found)
+            totals[dict(have).get(label, "")] += value
+        return dict(totals)
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class ReadingDelta:
     """What happened between two readings of one gateway."""
 
-    first: Reading
-    last: Reading
+    first: GatewayReading
+    last: GatewayReading
 
     @property
     def seconds(self) -> float:
@@ -111,7 +111,7 @@ class QueueNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class TopFigures:
     """What is shown."""
 
     policy: str
@@ -131,9 +131,9 @@ ENDS = ("onprem", "cloud", "not answered")
 SHARES = (0.5, 0.95, 0.99)
 
 
-def now(between: Between) -> Now:
+def now(between: ReadingDelta) -> TopFigures:
     last = between.last
-    return Now(
+    return TopFigures(
         policy=str(last.status.get("policy", "?")),
         draining=bool(last.status.get("draining")),
         calls_in_flight=int(last.total("spillway_calls_in_flight")),
@@ -152,14 +152,14 @@ def now(between: Between) -> Now:
     )
 
 
-def _calls(between: Between, sensitivity: str, end: str) -> float:
+def _calls(between: ReadingDelta, sensitivity: str, end: str) -> float:
     name, its = "spillway_calls_total", {"sensitivity": sensitivity}
     if end != "not answered":
         return between.per_s(name, **its, zone=end, outcome="served")
     return between.per_s(name, **its) - between.per_s(name, **its, outcome="served")
 
 
-def _endpoint(between: Between, its: Mapping[str, Any]) -> EndpointNow:
+def _endpoint(between: ReadingDelta, its: Mapping[str, Any]) -> EndpointNow:
     name, models = str(its["endpoint"]), its.get("models", {})
     served = between.per_s("spillway_attempts_total", endpoint=name, result="served")
     times = [(m["p50_s"], m["p95_s"]) for m in models.values() if m.get("p50_s") is not None]
@@ -187,9 +187,9 @@ def _state(its: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     return ", ".join(bad) or "up"
 
 
-def _queues(last: Reading) -> list[QueueNow]:
+def _queues(last: GatewayReading) -> list[QueueNow]:
     with_server = last.values.get("spillway_queue_in_flight", {})
-    found = []
+    queues = []
     for have, waiting in last.values.get("spillway_queue_waiting", {}).items():
         labels = dict(have)
         servers, model = labels["endpoint"], labels["model"]
@@ -197,5 +197,5 @@ def _queues(last: Reading) -> list[QueueNow]:
             value for other, value in with_server.items()
             if dict(other)["model"] == model and f"+{dict(other)['endpoint']}+" in f"+{servers}+"
         )  # fmt: skip
-        found.append(QueueNow(servers, model, int(waiting), int(there)))
-    return sorted(found, key=lambda q: (-q.waiting - q.with_servers, q.model))
+        queues.append(QueueNow(servers, model, int(waiting), int(there)))
+    return sorted(queues, key=lambda q: (-q.waiting - q.with_servers, q.model))

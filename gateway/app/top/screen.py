@@ -6,13 +6,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gateway.app.top.readings import ENDS, SENSITIVITIES, Now
+from gateway.app.top.readings import ENDS, SENSITIVITIES, TopFigures
 
 _ZONES = {"onprem": "on-prem", "cloud": "cloud"}
 _MOST_ROWS = 12  # of queues; the busiest are shown
 
 
-def page(url: str, now: Now | None, silent_s: float = 0.0, why: str = "") -> RenderableType:
+def page(url: str, now: TopFigures | None, silent_s: float = 0.0, why: str = "") -> RenderableType:
     """`silent_s`: for how long the gateway has told nothing, if it has not."""
     head = Text(f"spillway  {url}  ")
     if silent_s:
@@ -25,13 +25,13 @@ def page(url: str, now: Now | None, silent_s: float = 0.0, why: str = "") -> Ren
     return Group(head, _promise(now), _calls(now), _endpoints(now), _queues(now))
 
 
-def _promise(now: Now) -> Text:
+def _promise(now: TopFigures) -> Text:
     if now.restricted_in_cloud:
         return Text(f"RESTRICTED CALLS IN THE CLOUD: {now.restricted_in_cloud}", "reverse bold red")
     return Text("restricted calls in the cloud: 0", "green")
 
 
-def _calls(now: Now) -> Table:
+def _calls(now: TopFigures) -> Table:
     table = Table(title="calls per second", title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     for end in ENDS:
@@ -46,7 +46,7 @@ def _calls(now: Now) -> Table:
     return table
 
 
-def _endpoints(now: Now) -> Table:
+def _endpoints(now: TopFigures) -> Table:
     table = Table(title="endpoints", title_justify="left", box=None, pad_edge=False)
     for name in ("name", "zone", "state"):
         table.add_column(name)
@@ -66,7 +66,7 @@ def _endpoints(now: Now) -> Table:
     return table
 
 
-def _queues(now: Now) -> Table:
+def _queues(now: TopFigures) -> Table:
     table = Table(title="queues", title_justify="left", box=None, pad_edge=False)
     table.add_column("model")
     table.add_column("servers")

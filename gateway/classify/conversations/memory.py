@@ -48,7 +48,7 @@ class Scope:
 
 
 @value
-class Seen:
+class SegmentVerdict:
     """What one scan said of one segment."""
 
     restricted: bool = False
@@ -56,16 +56,16 @@ class Seen:
 
 
 @value
-class Segment:
+class TextSegment:
     context: str = field(repr=False)  # the end of what stands before it
     text: str = field(repr=False)
 
 
 @value
-class Run:
+class SegmentRun:
     """Segments in a row that are not known, to be scanned as one text."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[TextSegment, ...]
 
     @property
     def text(self) -> str:
@@ -95,7 +95,7 @@ class Recalled:
 
     restricted: bool
     entities: Mapping[str, int]
-    unseen: tuple[Run, ...]
+    unseen: tuple[SegmentRun, ...]
 
     @property
     def settled(self) -> bool:
@@ -111,14 +111,14 @@ class Beginning:
     mark: bytes | None = None  # of the longest beginning that can be remembered, if it is not yet
 
 
-_CLEAR = Seen()
+_CLEAR = SegmentVerdict()
 
 
 class SegmentMemory:
     """`key` is random and of this process: nobody can try out what a digest stands for."""
 
     def __init__(self, room: int, keep_s: float, clock: Clock, key: bytes) -> None:
-        self._shelves: Shelves[Seen] = Shelves(room, keep_s, clock)
+        self._shelves: Shelves[SegmentVerdict] = Shelves(room, keep_s, clock)
         self._key = key
         self._hashers: dict[Scope, hashlib.blake2b] = {}
         self._remembers = room > 0
@@ -148,7 +148,7 @@ class SegmentMemory:
                 # guard: C15.prefix-overlap -> return Beginning(rest, None if mark == marks[-1][1]
                 #   else marks[-1][1])
                 return Beginning(
-                    f"{_end_of(texts[:end])}{BETWEEN}{rest}" if rest else "",
+                    f"{_joined_tail(texts[:end])}{BETWEEN}{rest}" if rest else "",
                     None if mark == marks[-1][1] else marks[-1][1],
                 )
         return Beginning(BETWEEN.join(texts), marks[-1][1] if marks else None)
@@ -161,40 +161,40 @@ class SegmentMemory:
     def recall(self, scope: Scope, texts: Sequence[str]) -> Recalled:
         restricted = False
         entities: Counter[str] = Counter()
-        runs: list[list[Segment]] = []
+        runs: list[list[TextSegment]] = []
         last_known = True
         hasher = self._hasher(scope)
         for segment in segments(texts):
-            seen = self._shelves.get(scope.tenant, _digest(hasher, segment))
-            if seen is None:
+            verdict = self._shelves.get(scope.tenant, _digest(hasher, segment))
+            if verdict is None:
                 if last_known:
                     runs.append([])
                 runs[-1].append(segment)
             else:
-                restricted |= seen.restricted
-                entities.update(seen.entities)
-            last_known = seen is not None
-        return Recalled(restricted, dict(entities), tuple(Run(tuple(run)) for run in runs))
+                restricted |= verdict.restricted
+                entities.update(verdict.entities)
+            last_known = verdict is not None
+        return Recalled(restricted, dict(entities), tuple(SegmentRun(tuple(run)) for run in runs))
 
     def learn(
-        self, scope: Scope, run: Run, findings: Sequence[Finding], restricts: Restricts
+        self, scope: Scope, run: SegmentRun, findings: Sequence[Finding], restricts: Restricts
     ) -> dict[str, int]:
         """Remember a scan of `run.text` that came to its end; says what it counted.
 
         A scan may stop at its first finding that restricts. Then the other segments of the run may
         not have been read, and only the ones with such a finding are remembered."""
-        of_segment: list[list[Finding]] = [[] for _ in run.segments]
+        by_segment: list[list[Finding]] = [[] for _ in run.segments]
         for finding in findings:
             if finding.end > run.start() or restricts([finding]):  # else counted where it stands
-                of_segment[run.owner(finding)].append(finding)
+                by_segment[run.owner(finding)].append(finding)
         stopped = restricts(findings)
         counted: Counter[str] = Counter()
         hasher = self._hasher(scope)
-        for segment, own in zip(run.segments, of_segment, strict=True):
-            seen = _seen(own, restricts)
-            counted.update(seen.entities)
-            if seen.restricted or not stopped:
-                self._shelves.put(scope.tenant, _digest(hasher, segment), seen)
+        for segment, own in zip(run.segments, by_segment, strict=True):
+            verdict = _segment_verdict(own, restricts)
+            counted.update(verdict.entities)
+            if verdict.restricted or not stopped:
+                self._shelves.put(scope.tenant, _digest(hasher, segment), verdict)
         return dict(counted)
 
     async def scan(
@@ -241,28 +241,28 @@ def write(hasher: hashlib.blake2b, *parts: str) -> hashlib.blake2b:
     return hasher
 
 
-def _digest(hasher: hashlib.blake2b, segment: Segment) -> bytes:
+def _digest(hasher: hashlib.blake2b, segment: TextSegment) -> bytes:
     return write(hasher.copy(), segment.context, segment.text).digest()
 
 
-def segments(texts: Sequence[str]) -> list[Segment]:
+def segments(texts: Sequence[str]) -> list[TextSegment]:
     """Cut between texts, never within one; where, only what stands before the cut decides."""
-    found: list[Segment] = []
+    segments_: list[TextSegment] = []
     own: list[str] = []
     context, size = "", 0
     for text in texts:
         own.append(text)
         size += len(text)
         if len(text) >= _LONG or size >= _FULL:
-            found.append(Segment(context, BETWEEN.join(own)))
-            context = _context(context, found[-1].text)
+            segments_.append(TextSegment(context, BETWEEN.join(own)))
+            context = _context(context, segments_[-1].text)
             own, size = [], 0
     if own:
-        found.append(Segment(context, BETWEEN.join(own)))
-    return found
+        segments_.append(TextSegment(context, BETWEEN.join(own)))
+    return segments_
 
 
-def _end_of(texts: Sequence[str]) -> str:
+def _joined_tail(texts: Sequence[str]) -> str:
     """The context of what stands behind these."""
     size, first = 0, len(texts)
     while first and size <= CONTEXT:
@@ -285,7 +285,7 @@ def _context(before: str, text: str) -> str:
     return tail[start:].lstrip() if start < len(tail) or tail.isascii() else tail
 
 
-def _seen(findings: Sequence[Finding], restricts: Restricts) -> Seen:
+def _segment_verdict(findings: Sequence[Finding], restricts: Restricts) -> SegmentVerdict:
     if not findings:
         return _CLEAR
-    return Seen(restricts(findings), dict(Counter(f.type for f in findings)))
+    return SegmentVerdict(restricts(findings), dict(Counter(f.type for f in findings)))

@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 @value
-class Lost:
+class EvictedEntry:
     """An entry that made room for another before its time."""
 
     tenant: str
@@ -41,16 +41,16 @@ class Shelves(Generic[V]):
     def get(self, tenant: str, key: bytes) -> V | None:
         """What was put there, unless its time is over. Looking makes it the last to be lost."""
         shelf = self._shelves.get(tenant)
-        found = None if shelf is None else shelf.get(key)
-        if shelf is None or found is None:
+        entry = None if shelf is None else shelf.get(key)
+        if shelf is None or entry is None:
             return None
-        if found[0] <= self._clock():
+        if entry[0] <= self._clock():
             self._drop(tenant, key)
             return None
         shelf.move_to_end(key)
-        return found[1]
+        return entry[1]
 
-    def put(self, tenant: str, key: bytes, value: V) -> Lost | None:
+    def put(self, tenant: str, key: bytes, value: V) -> EvictedEntry | None:
         """Keep a value for `keep_s`. Says what had to go for it, if that was still good."""
         now_s, shelf = self._clock(), self._shelves.get(tenant)
         if shelf is not None and next(iter(shelf.values()))[0] <= now_s:
@@ -79,12 +79,12 @@ class Shelves(Generic[V]):
                 return
             self._drop(tenant, oldest)
 
-    def _lose_one(self, tenant: str) -> Lost:
+    def _lose_one(self, tenant: str) -> EvictedEntry:
         share = max(1, self._room // len(self._shelves))
         if len(self._shelves[tenant]) <= share:
             tenant = max(self._shelves, key=lambda name: len(self._shelves[name]))
         oldest = next(iter(self._shelves[tenant]))
-        lost = Lost(tenant, self._shelves[tenant][oldest][0], oldest)
+        lost = EvictedEntry(tenant, self._shelves[tenant][oldest][0], oldest)
         self._drop(tenant, oldest)
         return lost
 

@@ -26,7 +26,7 @@ from typing import Protocol
 from gateway.classify.conversations.faded import DOUBTFUL, MASKABLE, NOT_MARKED, STAYS, Faded
 from gateway.classify.conversations.memory import write
 from gateway.classify.conversations.shelves import Shelves
-from gateway.classify.text.turns import Talks, goes_on, talks_of, written
+from gateway.classify.text.turns import Conversations, conversations, goes_on, written
 from gateway.core.deadline import Clock
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, TensorCall
 
@@ -41,7 +41,7 @@ _MOST_HASHERS = 1024  # that are kept ready
 _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too little
 
 
-class Marks(Protocol):
+class TaintMarks(Protocol):
     """Where restricted conversations are remembered. Those of workers of one machine are one: what
     each of them puts there all find."""
 
@@ -103,16 +103,16 @@ class OwnMarks:
 
 class Taint:
     def __init__(
-        self, room: int, keep_s: float, clock: Clock, key: bytes, shared: Marks | None = None
+        self, room: int, keep_s: float, clock: Clock, key: bytes, shared: TaintMarks | None = None
     ) -> None:
         """`shared`: what workers of one machine have in common, under its own key."""
-        # guard: O5.shared-taint -> self._marks: Marks = OwnMarks(room, keep_s, clock, key)
-        self._marks: Marks = OwnMarks(room, keep_s, clock, key) if shared is None else shared
+        # guard: O5.shared-taint -> self._marks: TaintMarks = OwnMarks(room, keep_s, clock, key)
+        self._marks: TaintMarks = OwnMarks(room, keep_s, clock, key) if shared is None else shared
         self._clock = clock
         self._key = self._marks.key  # guard: O5.shared-key self._marks.key -> key
         self._hashers: dict[str, hashlib.blake2b] = {}  # of tenants
 
-    def of(self, request: InferenceRequest, policy: str = "") -> str | None:
+    def source(self, request: InferenceRequest, policy: str = "") -> str | None:
         """Why a call is restricted whatever it holds, or None: its caller says so, or what came
         before it does. `policy`: the version of what restricts its caller."""
         if request.labelled:
@@ -121,7 +121,7 @@ class Taint:
         in_doubt = self._marks.doubtful_until_s(tenant) > self._clock()
         if not in_doubt and not self._marks.holds_any(tenant):
             return None
-        talks = talks_of(request.payload)
+        talks = conversations(request.payload)
         standing = NOT_MARKED
         for digest, mark in self._marked(request, talks):
             if mark == MASKABLE and self._may_be_masked(request, digest, policy):
@@ -141,7 +141,7 @@ class Taint:
         is found in it: what came before it was restricted."""
         if not request.pseudonymise or not self._marks.holds_any(request.tenant):
             return False
-        marked = self._marked(request, talks_of(request.payload))
+        marked = self._marked(request, conversations(request.payload))
         return any(mark >= MASKABLE for _, mark in marked)
 
     def mark(self, request: InferenceRequest, reason: str, policy: str = "") -> None:
@@ -162,7 +162,7 @@ class Taint:
     def _renewed(self, request: InferenceRequest) -> bool:
         """Whether what a tainted call continues was marked once more in its place: a conversation
         has one mark, however long it is."""
-        marked = self._marked(request, talks_of(request.payload))
+        marked = self._marked(request, conversations(request.payload))
         stay = [digest for digest, mark in marked if mark == STAYS]
         for digest in stay:
             self._marks.put(request.tenant, digest, STAYS)
@@ -179,13 +179,15 @@ class Taint:
         # guard: C18.surrogate-policy -> return True
         return self._marks.get(request.tenant, under) == MASKABLE
 
-    def _marked(self, request: InferenceRequest, talks: Talks) -> Iterator[tuple[bytes, int]]:
+    def _marked(
+        self, request: InferenceRequest, talks: Conversations
+    ) -> Iterator[tuple[bytes, int]]:
         """What this call may be the continuation of, as far as it is marked: the first beginning
         of each conversation that stays, and all before it that do not."""
-        tenant, standing_of = request.tenant, self._marks.get
+        tenant, expiry_for = request.tenant, self._marks.get
         sequence = self._sequence_digest(request)
         if sequence is not None:
-            mark = standing_of(tenant, sequence)
+            mark = expiry_for(tenant, sequence)
             if mark != NOT_MARKED:
                 yield sequence, mark
         for turns in talks.all:
@@ -195,7 +197,7 @@ class Taint:
             for turn in turns[: min(len(turns) - 1, _MOST_TURNS)]:
                 hasher.update(written(turn))
                 digest = hasher.digest()
-                mark = standing_of(tenant, digest)
+                mark = expiry_for(tenant, digest)
                 if mark != NOT_MARKED:
                     yield digest, mark
                     if mark == STAYS:
@@ -207,7 +209,7 @@ class Taint:
         sequence = self._sequence_digest(request)
         if sequence is not None:
             digests.append(sequence)
-        for turns in talks_of(request.payload).all:
+        for turns in conversations(request.payload).all:
             hasher = self._hasher(request.tenant)
             hasher.update(b"".join(map(written, turns[:_MOST_TURNS])))
             digests.append(hasher.digest())

@@ -15,14 +15,14 @@ import hyperscan
 import orjson
 
 from gateway.classify import ScannerUnfit
-from gateway.classify.gate.database import Database
+from gateway.classify.gate.database import PatternDatabase
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import UNKNOWN, Needs
-from gateway.classify.gate.plan import Compiled, Numbers, Question, Signs
-from gateway.classify.gate.triggers import Look
+from gateway.classify.gate.plan import Compiled, DigitExpressions, Signs, TriggerExpressions
+from gateway.classify.gate.triggers import TriggerCheck
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.automaton import fingerprint
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers.process import environment
 
 log = logging.getLogger(__name__)
@@ -33,9 +33,9 @@ _LENGTH = struct.Struct("<Q")
 class ArmedGate:
     """`clear` is False until there is a gate for what the scanner needs."""
 
-    def __init__(self, store: Store | None = None, nice: int = BACKGROUND) -> None:
+    def __init__(self, store: BlobStore | None = None, nice: int = BACKGROUND) -> None:
         """`nice`: of the compiler, so that calls are served meanwhile."""
-        self._store = Store.of_user() if store is None else store
+        self._store = BlobStore.for_user() if store is None else store
         self._nice = nice
         self.gate: Gate | None = None
         self.refused: str | None = None
@@ -118,7 +118,7 @@ async def _compiled(needs: Needs, nice: int) -> bytes:
 
 def known(needs: object) -> Needs:
     """What a scanner told of itself; one that tells nothing, or nonsense, is unknown."""
-    return Needs.of(needs) if needs is not None else UNKNOWN
+    return Needs.unpack(needs) if needs is not None else UNKNOWN
 
 
 def _name(needs: Needs) -> str:
@@ -164,7 +164,7 @@ def load(dumped: bytes) -> Gate:
     blobs = _blobs(dumped)  # one at a time, so that there is never a copy of all
     places, stops, asks, least_digits, looks, phones = orjson.loads(next(blobs))
     alphabet = Alphabet(zlib.decompress(next(blobs)))
-    databases = [Database.load(next(blobs), frozenset(own)) for own in stops]
+    databases = [PatternDatabase.load(next(blobs), frozenset(own)) for own in stops]
     groups = (tuple(databases[at] for at in group) for group in places)
     return Gate(
         Compiled(
@@ -172,8 +172,10 @@ def load(dumped: bytes) -> Gate:
             Signs(next(groups), next(groups), tuple(asks)),
             Signs(next(groups), next(groups), tuple(asks)),
             rows=next(groups)[0],
-            numbers=tuple(Numbers(least, next(groups)) for least in least_digits),
-            questions=tuple(Question(next(groups), tuple(map(Look, own))) for own in looks),
+            numbers=tuple(DigitExpressions(least, next(groups)) for least in least_digits),
+            questions=tuple(
+                TriggerExpressions(next(groups), tuple(map(TriggerCheck, own))) for own in looks
+            ),
             phones=phones,
         )
     )

@@ -24,8 +24,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def main() -> int:
     os.nice(int(sys.argv[1]))
     _end_with_parent()
-    asked = sys.stdin.buffer.read()
-    gate = Gate.of(Needs.of(orjson.loads(asked))) if asked else None
+    request = sys.stdin.buffer.read()
+    gate = Gate.from_needs(Needs.unpack(orjson.loads(request))) if request else None
     if gate is None:
         return 1
     sys.stdout.buffer.write(dump(gate))

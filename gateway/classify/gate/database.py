@@ -19,7 +19,7 @@ MOST_HITS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class DatabaseExpression:
     """One expression. The first hit of one that stops ends the scan; `each` reports all its hits,
     else the first says everything."""
 
@@ -29,7 +29,7 @@ class Sought:
     each: bool = False
 
 
-class Database:
+class PatternDatabase:
     """Raises hyperscan.error for what Hyperscan cannot compile."""
 
     __slots__ = ("compiled", "search", "stops")
@@ -40,18 +40,18 @@ class Database:
         self.search: Callable[..., None] = _nothing if compiled is None else compiled.scan
 
     @classmethod
-    def of(
+    def compile(
         cls,
-        sought: Sequence[Sought],
-        bytes_of: Callable[[CharSet], int],
+        sought: Sequence[DatabaseExpression],
+        class_bytes: Callable[[CharSet], int],
         numbers: Sequence[int] | None = None,
-    ) -> Database:
+    ) -> PatternDatabase:
         """`numbers` are what hits are reported with; else the places in `sought`."""
         numbers = range(len(sought)) if numbers is None else numbers
         stops = frozenset(n for n, s in zip(numbers, sought, strict=True) if s.stops)
         if not sought:
             return cls(None, stops)
-        written = [Superset.of(s.node, bytes_of) for s in sought]
+        written = [Superset.compile(s.node, class_bytes) for s in sought]
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         database.compile(
             expressions=[w.text.encode("ascii") for w in written],
@@ -65,7 +65,7 @@ class Database:
         return hyperscan.dumpb(self.compiled) if self.compiled is not None else b""
 
     @classmethod
-    def load(cls, dumped: bytes, stops: frozenset[int]) -> Database:
+    def load(cls, dumped: bytes, stops: frozenset[int]) -> PatternDatabase:
         """Only for what `dump` wrote: Hyperscan trusts what it loads."""
         if not dumped:
             return cls(None, stops)
@@ -77,7 +77,7 @@ class Database:
         return scan_all((self,), encoded)
 
 
-def scan_all(databases: Sequence[Database], encoded: bytes) -> Hits | None:
+def scan_all(databases: Sequence[PatternDatabase], encoded: bytes) -> Hits | None:
     """All hits, in no particular order; None when one of them stops, or there are too many."""
     hits: Hits = []
     try:

@@ -19,7 +19,7 @@ from gateway.classify.gate.database import Hits, scan_all
 from gateway.classify.gate.necessary import GAP_CHARS
 from gateway.classify.gate.needs import Needs
 from gateway.classify.gate.plan import NUMBER, Compiled
-from gateway.classify.gate.triggers import Look
+from gateway.classify.gate.triggers import TriggerCheck
 from gateway.classify.patterns.syntax import NotUnderstood
 from gateway.classify.text import decoding, folding, numbers
 
@@ -30,8 +30,8 @@ MOST_FORMS = 16
 _LONGEST_RUN = 2048
 _LIST_CHARS = triggers.LIST_GAP_CHARS + "0123456789"
 _NUMBER_CHARS = GAP_CHARS + "0123456789"
-_NOTHING: frozenset[Look] = frozenset()
-_FOLDED = frozenset({Look.FOLD, Look.DOUBLED})
+_NOTHING: frozenset[TriggerCheck] = frozenset()
+_FOLDED = frozenset({TriggerCheck.FOLD, TriggerCheck.DOUBLED})
 
 
 class Gate:
@@ -41,7 +41,7 @@ class Gate:
         self.compiled = compiled
 
     @classmethod
-    def of(cls, needs: Needs) -> Gate | None:
+    def from_needs(cls, needs: Needs) -> Gate | None:
         """None when something is needed that nothing is known of: then every text must be scanned.
         Takes seconds."""
         if needs.unknown:
@@ -52,25 +52,25 @@ class Gate:
             return None
 
     def clear(self, text: str) -> bool:
-        looks = self._look(text)
+        looks = self._triggered(text)
         if not looks:  # as of most texts
             return looks is not None
         plain = text
-        if Look.MARK in looks and Look.FOLD not in looks:
+        if TriggerCheck.MARK in looks and TriggerCheck.FOLD not in looks:
             plain = folding.unmarked(text)
-            looks = self._look(plain)
+            looks = self._triggered(plain)
         if looks is None or looks.isdisjoint(_FOLDED):
             return looks is not None
         if len(text) > MOST_FOLDED:
             return False
-        if Look.FOLD not in looks:
-            return self._look(folding.collapsed(plain)) is not None
+        if TriggerCheck.FOLD not in looks:
+            return self._triggered(folding.collapsed(plain)) is not None
         decoded = folding.decoded(text)
         if decoded != text and decoding.says_something(decoded):
             return False
-        return self._look(folding.fold(text)) is not None
+        return self._triggered(folding.fold(text)) is not None
 
-    def _look(self, text: str, numbers_too: bool = True) -> Set[Look] | None:
+    def _triggered(self, text: str, numbers_too: bool = True) -> Set[TriggerCheck] | None:
         """The kinds of triggers in it; None if it must be scanned. `numbers_too`: whether what its
         numbers say in another form counts."""
         if text.isascii():
@@ -80,16 +80,16 @@ class Gate:
         hits = scan_all(signs.plain, encoded)
         if not hits:
             return None if hits is None else _NOTHING
-        asked = signs.asked(hits, encoded)
-        return None if asked is None else self._ask(asked, text, encoded, numbers_too)
+        triggered = signs.triggered(hits, encoded)
+        return None if triggered is None else self._ask(triggered, text, encoded, numbers_too)
 
     def _ask(
-        self, asked: Collection[int], text: str, encoded: bytes, numbers_too: bool
-    ) -> Set[Look] | None:
+        self, triggered: Collection[int], text: str, encoded: bytes, numbers_too: bool
+    ) -> Set[TriggerCheck] | None:
         """The expressions proper that these signs stand for."""
-        looks: set[Look] = set()
+        looks: set[TriggerCheck] = set()
         runs: Hits = []
-        for at in asked:
+        for at in triggered:
             question = self.compiled.questions[at]
             if not question.databases:
                 looks.update(question.looks)
@@ -99,13 +99,13 @@ class Gate:
                 return None
             for hit in hits:
                 looks.add(question.looks[hit[0]])
-                if question.looks[hit[0]] is Look.RUN:
+                if question.looks[hit[0]] is TriggerCheck.RUN:
                     runs.append(hit)
         if runs and any(map(decoding.says_something, _parts(text, runs, triggers.RUN_CHARS))):
             return None
-        if Look.LINES in looks and decoding.says_something_in_lines(text):
+        if TriggerCheck.LINES in looks and decoding.says_something_in_lines(text):
             return None
-        if Look.NUMBER in looks and (
+        if TriggerCheck.NUMBER in looks and (
             self.compiled.phones or self._is_number(text, encoded, numbers_too)
         ):
             return None
@@ -133,7 +133,7 @@ class Gate:
         forms = list(itertools.islice(numbers.forms(text), MOST_FORMS + 1))
         if len(forms) > MOST_FORMS or any(form.is_card for form in forms):
             return True
-        return any(self._look(form.text, numbers_too=False) is None for form in forms)
+        return any(self._triggered(form.text, numbers_too=False) is None for form in forms)
 
 
 def _most_digits(text: str, hits: Hits) -> float:

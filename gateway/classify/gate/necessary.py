@@ -9,7 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.classify.patterns.alphabet import CharSet
-from gateway.classify.patterns.syntax import Alt, Chars, Look, Node, Repeat, Seq, extent, parse
+from gateway.classify.patterns.syntax import (
+    Alt,
+    Chars,
+    Lookaround,
+    Node,
+    Repeat,
+    Seq,
+    extent,
+    parse,
+)
 
 GAP_CHARS = "-x ()./~[]\t\r\n_|"
 """Between the digits of one number: what numbers.py allows, but for the comma, and brackets."""
@@ -17,13 +26,13 @@ _DIGITS = frozenset("0123456789")
 _MARKS = frozenset(string.punctuation)
 _BEYOND_ASCII = "é中\u2028§"  # a letter, another, a space, a sign
 _MOST_REPEATS = 64
-_LEAST_WORD, _LEAST_TOLD, _LEAST_BEHIND_GAP, _GAP_CHARS = 2, 5, 7, 40  # characters
+_LEAST_WORD, _LEAST_DISTINCT, _LEAST_BEHIND_GAP, _GAP_CHARS = 2, 5, 7, 40  # characters
 _IGNORECASE = 2  # of re and regex
 _EMPTY = Seq(())
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DigitRun:
     """The fewest digits in a row, gaps aside, that a match has: anywhere, at its head and at its
     tail; and whether its head's run goes on to its tail."""
 
@@ -32,16 +41,16 @@ class Run:
     tail: int = 0
     solid: bool = True
 
-    def then(self, other: Run) -> Run:
-        return Run(
+    def then(self, other: DigitRun) -> DigitRun:
+        return DigitRun(
             max(self.best, other.best, self.tail + other.head),
             self.head + (other.head if self.solid else 0),
             other.tail + (self.tail if other.solid else 0),
             self.solid and other.solid,
         )
 
-    def either(self, other: Run) -> Run:
-        return Run(
+    def either(self, other: DigitRun) -> DigitRun:
+        return DigitRun(
             min(self.best, other.best),
             min(self.head, other.head),
             min(self.tail, other.tail),
@@ -49,7 +58,7 @@ class Run:
         )
 
 
-_GAP, _DIGIT, _OTHER = Run(), Run(1, 1, 1), Run(solid=False)
+_GAP, _DIGIT, _OTHER = DigitRun(), DigitRun(1, 1, 1), DigitRun(solid=False)
 
 
 def digit_run(node: Node) -> int:
@@ -57,22 +66,22 @@ def digit_run(node: Node) -> int:
     return _run(node).best
 
 
-def _run(node: Node) -> Run:
+def _run(node: Node) -> DigitRun:
     match node:
-        case Chars(found):
-            return _run_of_one(found)
+        case Chars(chars):
+            return _single_run(chars)
         case Seq(parts):
-            return functools.reduce(Run.then, map(_run, parts), _GAP)
+            return functools.reduce(DigitRun.then, map(_run, parts), _GAP)
         case Alt(branches):
-            return functools.reduce(Run.either, map(_run, branches))
+            return functools.reduce(DigitRun.either, map(_run, branches))
         case Repeat(inner, least, most):
             one = _run(inner)
-            sure = functools.reduce(Run.then, [one] * min(least, _MOST_REPEATS), _GAP)
-            return sure if most == least else sure.then(Run(solid=one.solid))
+            sure = functools.reduce(DigitRun.then, [one] * min(least, _MOST_REPEATS), _GAP)
+            return sure if most == least else sure.then(DigitRun(solid=one.solid))
     return _GAP
 
 
-def _run_of_one(chars: CharSet) -> Run:
+def _single_run(chars: CharSet) -> DigitRun:
     members = _members(chars)
     if members is None:
         return _OTHER
@@ -93,8 +102,8 @@ def _members(chars: CharSet) -> frozenset[str] | None:
 def requires(node: Node, char: str) -> bool:
     """Whether every match holds this character."""
     match node:
-        case Chars(found):
-            return _members(found) == frozenset(char)
+        case Chars(chars):
+            return _members(chars) == frozenset(char)
         case Seq(parts):
             return any(requires(part, char) for part in parts)
         case Alt(branches):
@@ -107,8 +116,8 @@ def requires(node: Node, char: str) -> bool:
 def needs_digit(node: Node) -> bool:
     """Whether a text without a digit has no match: each holds one, or looks at one beside it."""
     match node:
-        case Chars(found):
-            members = _members(found)
+        case Chars(chars):
+            members = _members(chars)
             return members is not None and members <= _DIGITS
         case Seq(parts):
             return any(map(needs_digit, parts))
@@ -116,7 +125,7 @@ def needs_digit(node: Node) -> bool:
             return all(map(needs_digit, branches))
         case Repeat(inner, least):
             return least > 0 and needs_digit(inner)
-        case Look(inner, negative=False):
+        case Lookaround(inner, negative=False):
             return needs_digit(inner)
     return False
 
@@ -125,8 +134,8 @@ def among(node: Node, possible: Callable[[CharSet], bool]) -> Node | None:
     """What is left of an expression in texts in which a character of some sets is possible and
     none of others: it matches the same places. None if it matches nowhere there."""
     match node:
-        case Chars(found):
-            return node if possible(found) else None
+        case Chars(chars):
+            return node if possible(chars) else None
         case Seq(parts):
             left = [among(part, possible) for part in parts]
             return None if None in left else Seq(tuple(part for part in left if part is not None))
@@ -137,9 +146,9 @@ def among(node: Node, possible: Callable[[CharSet], bool]) -> Node | None:
             if (one := among(inner, possible)) is not None:
                 return Repeat(one, least, most)
             return None if least else _EMPTY
-        case Look(inner, behind, negative):
-            if (seen := among(inner, possible)) is not None:
-                return Look(seen, behind, negative)
+        case Lookaround(inner, behind, negative):
+            if (inner_node := among(inner, possible)) is not None:
+                return Lookaround(inner_node, behind, negative)
             return _EMPTY if negative else None
     return node
 
@@ -156,7 +165,7 @@ def coarse(node: Node) -> Node:
     return node
 
 
-def beside_words(words: Sequence[str], node: Node) -> Node:
+def near_words(words: Sequence[str], node: Node) -> Node:
     """`node` at most five words behind one that contains one of `words`: where Presidio's context
     lifts a weak score."""
     listed = "|".join("".join(_escaped(c) for c in word) for word in words)
@@ -175,17 +184,17 @@ def telling(node: Node) -> Node:
         return node
     parts = node.parts
     gaps = [at for at, part in enumerate(parts) if _is_gap(part)]
-    if gaps and (rest := _from_told(parts[gaps[-1] + 1 :], _LEAST_BEHIND_GAP)):
+    if gaps and (rest := _from_distinct(parts[gaps[-1] + 1 :], _LEAST_BEHIND_GAP)):
         return Seq(rest)
-    rest = _from_told(parts, _LEAST_TOLD)
+    rest = _from_distinct(parts, _LEAST_DISTINCT)
     passed = parts[: len(parts) - len(rest)]
     return Seq(rest) if rest and any(extent(part).most > 0 for part in passed) else node
 
 
-def _from_told(parts: Sequence[Node], least: int) -> tuple[Node, ...]:
+def _from_distinct(parts: Sequence[Node], least: int) -> tuple[Node, ...]:
     """From the first part that tells on, if that is of so many characters."""
     for at, part in enumerate(parts):
-        if _is_told(part):
+        if _is_distinct(part):
             rest = tuple(parts[at:])
             return rest if extent(Seq(rest)).least >= least else ()
     return ()
@@ -219,8 +228,8 @@ def starts_with_words(node: Node) -> bool:
 
 def _starts_with(wanted: frozenset[str], node: Node) -> bool:
     match node:
-        case Chars(found):
-            members = _members(found)
+        case Chars(chars):
+            members = _members(chars)
             return members is not None and members <= wanted
         case Seq(parts):
             for part in parts:
@@ -233,17 +242,17 @@ def _starts_with(wanted: frozenset[str], node: Node) -> bool:
     return False
 
 
-def _is_told(part: Node) -> bool:
+def _is_distinct(part: Node) -> bool:
     """Whether it starts with a digit, or with words of which one must be there."""
     match part:
         case Chars():
             return starts_with_digit(part)
         case Alt(branches):
             return all(
-                extent(branch).least >= _LEAST_WORD or _is_told(branch) for branch in branches
+                extent(branch).least >= _LEAST_WORD or _is_distinct(branch) for branch in branches
             )
         case Repeat(inner, least):
-            return least > 0 and _is_told(inner)
+            return least > 0 and _is_distinct(inner)
         case Seq(parts):
-            return bool(parts) and _is_told(parts[0])
+            return bool(parts) and _is_distinct(parts[0])
     return False

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class ExpressionNeed:
     """One expression that a recognizer needs a match of. `words`: and one of these before it.
     `sign`: stands wherever the expression matches, and costs less to look for."""
 
@@ -22,7 +22,7 @@ class Need:
 class Needs:
     """Of all recognizers whose findings restrict. `unknown` are those that nothing is known of."""
 
-    needs: tuple[Need, ...] = ()
+    needs: tuple[ExpressionNeed, ...] = ()
     phones: bool = False
     unknown: tuple[str, ...] = ()
 
@@ -32,11 +32,12 @@ class Needs:
         return {"needs": rows, "phones": self.phones, "unknown": self.unknown}
 
     @classmethod
-    def of(cls, packed: Any) -> Needs:
+    def unpack(cls, packed: Any) -> Needs:
         """Whatever does not read as such is unknown."""
         try:
             needs = tuple(
-                Need(str(r), str(e), int(f), tuple(w), str(s)) for r, e, f, w, s in packed["needs"]
+                ExpressionNeed(str(r), str(e), int(f), tuple(w), str(s))
+                for r, e, f, w, s in packed["needs"]
             )
             return cls(needs, bool(packed["phones"]), tuple(packed["unknown"]))
         except (KeyError, TypeError, ValueError):

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import hyperscan
 
 from gateway.classify.gate import necessary, triggers
-from gateway.classify.gate.database import Database, Hits, Sought, scan_all
-from gateway.classify.gate.needs import Need, Needs
-from gateway.classify.gate.triggers import CHARACTERS, DIGITS, RUNS, WORDS, Look, Trigger
+from gateway.classify.gate.database import DatabaseExpression, Hits, PatternDatabase, scan_all
+from gateway.classify.gate.needs import ExpressionNeed, Needs
+from gateway.classify.gate.triggers import CHARACTERS, DIGITS, RUNS, WORDS, Trigger, TriggerCheck
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.syntax import Node, char_sets, parse
 
@@ -27,16 +27,16 @@ _DIGITS_IN_A_ROW = (DIGITS, 8, 10)
 _DOTALL, _CASELESS = 16, 2  # flags of re and regex
 _ASCII = (1 << 128) - 1
 """The bytes that a text of ASCII is made of."""
-BytesOf = Callable[[CharSet], int]
+BytesFor = Callable[[CharSet], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TriggerExpressions:
     """Expressions to look for where there is a sign of them, and what a hit of each asks for.
     Without databases the sign says it all."""
 
-    databases: tuple[Database, ...]
-    looks: tuple[Look, ...]
+    databases: tuple[PatternDatabase, ...]
+    looks: tuple[TriggerCheck, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +44,32 @@ class Signs:
     """What is looked for first: in `numbered`, what needs a digit, and so only where there is one.
     `asks` has, for each sign, the number of its question; that of a digit is `A_DIGIT`."""
 
-    plain: tuple[Database, ...]
-    numbered: tuple[Database, ...]
+    plain: tuple[PatternDatabase, ...]
+    numbered: tuple[PatternDatabase, ...]
     asks: tuple[int, ...]
 
-    def asked(self, hits: Hits, encoded: bytes) -> set[int] | None:
+    def triggered(self, hits: Hits, encoded: bytes) -> set[int] | None:
         """The questions to ask where `plain` has these hits; None if something is found that
         settles it."""
-        asked = {self.asks[number] for number, _ in hits}
-        if A_DIGIT in asked:
-            asked.discard(A_DIGIT)
+        triggered = {self.asks[number] for number, _ in hits}
+        if A_DIGIT in triggered:
+            triggered.discard(A_DIGIT)
             more = scan_all(self.numbered, encoded)
             if more is None:
                 return None
-            asked.update([self.asks[number] for number, _ in more])
-        return asked
+            triggered.update([self.asks[number] for number, _ in more])
+        return triggered
 
 
 A_DIGIT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class DigitExpressions:
     """Expressions that need so many digits in a row."""
 
     least_digits: int
-    databases: tuple[Database, ...]
+    databases: tuple[PatternDatabase, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,11 @@ class Compiled:
     alphabet: Alphabet
     ascii: Signs  # that can stand in ASCII text
     beyond: Signs  # all
-    questions: tuple[Question, ...]
-    numbers: tuple[Numbers, ...]  # few digits first; asked where there is a number
-    rows: Database  # each end of a NUMBER, of a LIST and of numbers over lines, in this order
+    questions: tuple[TriggerExpressions, ...]
+    numbers: tuple[DigitExpressions, ...]  # few digits first; asked where there is a number
+    rows: (
+        PatternDatabase  # each end of a NUMBER, of a LIST and of numbers over lines, in this order
+    )
     phones: bool  # whether any number may be one of phonenumbers'
 
 
@@ -87,11 +89,11 @@ NUMBER, LIST = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SignGroup:
     """Expressions with the same signs."""
 
     signs: tuple[Node, ...]
-    sought: tuple[tuple[Sought, Look], ...]
+    sought: tuple[tuple[DatabaseExpression, TriggerCheck], ...]
     family: str  # signs of one are looked for in one database
 
     @property
@@ -101,7 +103,7 @@ class _Asked:
 
     @property
     def stops(self) -> bool:
-        return self.settled and all(look is Look.FIRE for _, look in self.sought)
+        return self.settled and all(check is TriggerCheck.FIRE for _, check in self.sought)
 
     @property
     def numbered(self) -> bool:
@@ -111,21 +113,21 @@ class _Asked:
 
 def compiled(needs: Needs) -> Compiled:
     """Raises NotUnderstood and hyperscan.error."""
-    listed = triggers.all_of_them()
+    listed = triggers.all_triggers()
     own = [
         (need, parse(need.expression, need.flags))
         for need in {(n.expression, n.flags, n.words): n for n in needs.needs}.values()
     ]
     wanted = [(_sought(need, node), need, node) for need, node in own if not _is_number(node)]
-    asked = [*_of_triggers(listed), *_of_needs(wanted)]
+    groups = [*_trigger_groups(listed), *_need_groups(wanted)]
     others = [node for _, node in own]
-    alphabet = Alphabet.of(
-        {found for node in (*_nodes(asked), *others) for found in char_sets(node)}
+    alphabet = Alphabet.from_sets(
+        {chars for node in (*_nodes(groups), *others) for chars in char_sets(node)}
     )
-    bytes_of = functools.cache(alphabet.bytes_of)
-    in_ascii, beyond = _signs(asked, bytes_of)
+    class_bytes = functools.cache(alphabet.class_bytes)
+    in_ascii, beyond = _signs(groups, class_bytes)
     rows = [
-        Sought(name, _parsed(trigger), each=True)
+        DatabaseExpression(name, _parsed(trigger), each=True)
         for name in (triggers.NUMBER, triggers.LIST, triggers.OVER_LINES)
         for trigger in listed
         if trigger.name == name
@@ -134,34 +136,36 @@ def compiled(needs: Needs) -> Compiled:
         alphabet,
         in_ascii,
         beyond,
-        tuple(_question(one, bytes_of) for one in asked),
-        tuple(_numbers([(need, node) for need, node in own if _is_number(node)], bytes_of)),
-        Database.of(rows, bytes_of),
+        tuple(_question(one, class_bytes) for one in groups),
+        tuple(_numbers([(need, node) for need, node in own if _is_number(node)], class_bytes)),
+        PatternDatabase.compile(rows, class_bytes),
         needs.phones,
     )
 
 
-def _nodes(asked: Iterable[_Asked]) -> Iterator[Node]:
-    for one in asked:
+def _nodes(groups: Iterable[_SignGroup]) -> Iterator[Node]:
+    for one in groups:
         yield from one.signs
         yield from (sought.node for sought, _ in one.sought)
 
 
-def _of_triggers(listed: Iterable[Trigger]) -> Iterator[_Asked]:
+def _trigger_groups(listed: Iterable[Trigger]) -> Iterator[_SignGroup]:
     together: dict[tuple[str, ...], list[Trigger]] = {}
     for trigger in listed:
         together.setdefault(trigger.signs or (trigger.expression,), []).append(trigger)
     for expressions, own in together.items():
         flags = _DOTALL | (_CASELESS if own[0].caseless else 0)
-        yield _Asked(
+        yield _SignGroup(
             tuple(parse(expression, flags) for expression in expressions),
-            tuple((_sign(trigger), trigger.look) for trigger in own),
+            tuple((_sign(trigger), trigger.check) for trigger in own),
             own[0].family,
         )
 
 
-def _of_needs(wanted: Iterable[tuple[Sought, Need, Node]]) -> Iterator[_Asked]:
-    same_sign: dict[tuple[str, int], list[Sought]] = {}
+def _need_groups(
+    wanted: Iterable[tuple[DatabaseExpression, ExpressionNeed, Node]],
+) -> Iterator[_SignGroup]:
+    same_sign: dict[tuple[str, int], list[DatabaseExpression]] = {}
     for sought, need, node in wanted:
         if necessary.requires(node, "@"):
             same_sign.setdefault(("@", 0), []).append(sought)
@@ -169,27 +173,29 @@ def _of_needs(wanted: Iterable[tuple[Sought, Need, Node]]) -> Iterator[_Asked]:
             same_sign.setdefault((need.sign, need.flags), []).append(sought)
         else:
             sign = sought.node if need.words else necessary.telling(node)
-            yield _Asked((sign,), ((sought, Look.FIRE),), _family(need, sign))
+            yield _SignGroup((sign,), ((sought, TriggerCheck.FIRE),), _family(need, sign))
     for (written, flags), together in same_sign.items():
-        asked = tuple((sought, Look.FIRE) for sought in together)
+        alternatives = tuple((sought, TriggerCheck.FIRE) for sought in together)
         sign = parse(written, flags)
         begins = necessary.starts_with_mark(sign) or necessary.starts_with_words(sign)
-        yield _Asked((sign,), asked, WORDS if begins else RUNS)
+        yield _SignGroup((sign,), alternatives, WORDS if begins else RUNS)
 
 
-def _family(need: Need, sign: Node) -> str:
+def _family(need: ExpressionNeed, sign: Node) -> str:
     if necessary.starts_with_digit(sign):
         return RUNS
     return need.recognizer if need.recognizer in _FAMILIES else WORDS
 
 
-def _numbers(own: Sequence[tuple[Need, Node]], bytes_of: BytesOf) -> Iterator[Numbers]:
+def _numbers(
+    own: Sequence[tuple[ExpressionNeed, Node]], class_bytes: BytesFor
+) -> Iterator[DigitExpressions]:
     """Most numbers of a text are short: dates, years, amounts."""
     for least, most in itertools.pairwise((*_DIGITS_IN_A_ROW, sys.maxsize)):
         sought = [
             _sought(need, node) for need, node in own if least <= necessary.digit_run(node) < most
         ]
-        yield Numbers(least, _groups(sought, bytes_of))
+        yield DigitExpressions(least, _groups(sought, class_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,98 +206,110 @@ class _Sign:
     asks: int
     family: str
     numbered: bool
-    sought: Sought
+    sought: DatabaseExpression
 
 
-def _signs(asked: Sequence[_Asked], bytes_of: BytesOf) -> tuple[Signs, Signs]:
+def _signs(groups: Sequence[_SignGroup], class_bytes: BytesFor) -> tuple[Signs, Signs]:
     """Of ASCII text, and of any, with one numbering. What needs no digit is looked for in nearly
     every text, and has databases of its own for ASCII: of characters beyond it that are the same
     but for their case, and of words in other scripts, Hyperscan makes many strings to look for.
     The others are the same databases."""
     signs: list[_Sign] = []
-    for at, one in enumerate(asked):
+    for at, one in enumerate(groups):
         for node in one.signs:
-            sought = Sought("sign", node, stops=one.stops)
+            sought = DatabaseExpression("sign", node, stops=one.stops)
             signs.append(_Sign(len(signs), at, one.family, one.numbered, sought))
-    digit = Sought("digit", parse(r"\d", 0))
+    digit = DatabaseExpression("digit", parse(r"\d", 0))
     signs.append(_Sign(len(signs), A_DIGIT, CHARACTERS, False, digit))
     asks = tuple(sign.asks for sign in signs)
-    beyond = _by_family([sign for sign in signs if not sign.numbered], bytes_of)
-    ascii_ = _by_family(list(_in_ascii(signs, bytes_of)), lambda found: bytes_of(found) & _ASCII)
-    numbered = _by_family([sign for sign in signs if sign.numbered], bytes_of)
+    beyond = _by_family([sign for sign in signs if not sign.numbered], class_bytes)
+    ascii_ = _by_family(
+        list(_in_ascii(signs, class_bytes)), lambda chars: class_bytes(chars) & _ASCII
+    )
+    numbered = _by_family([sign for sign in signs if sign.numbered], class_bytes)
     return Signs(ascii_, numbered, asks), Signs(beyond, numbered, asks)
 
 
-def _in_ascii(signs: Iterable[_Sign], bytes_of: BytesOf) -> Iterator[_Sign]:
+def _in_ascii(signs: Iterable[_Sign], class_bytes: BytesFor) -> Iterator[_Sign]:
     """Those without a digit that can stand in ASCII text, as far as they can."""
     for sign in signs:
         if sign.numbered:
             continue
-        node = necessary.among(sign.sought.node, lambda found: bool(bytes_of(found) & _ASCII))
+        node = necessary.among(sign.sought.node, lambda chars: bool(class_bytes(chars) & _ASCII))
         if node is not None:
             yield replace(sign, sought=replace(sign.sought, node=node))
 
 
-def _by_family(signs: Sequence[_Sign], bytes_of: BytesOf) -> tuple[Database, ...]:
+def _by_family(signs: Sequence[_Sign], class_bytes: BytesFor) -> tuple[PatternDatabase, ...]:
     return tuple(
         database
         for family in dict.fromkeys(sign.family for sign in signs)
         for database in _together(
-            [(sign.number, sign.sought) for sign in signs if sign.family == family], bytes_of
+            [(sign.number, sign.sought) for sign in signs if sign.family == family], class_bytes
         )
     )
 
 
-def _question(one: _Asked, bytes_of: BytesOf) -> Question:
-    looks = tuple(look for _, look in one.sought)
+def _question(one: _SignGroup, class_bytes: BytesFor) -> TriggerExpressions:
+    looks = tuple(check for _, check in one.sought)
     if one.settled:
-        return Question((), looks)
-    return Question(_groups([sought for sought, _ in one.sought], bytes_of), looks)
+        return TriggerExpressions((), looks)
+    return TriggerExpressions(_groups([sought for sought, _ in one.sought], class_bytes), looks)
 
 
-def _groups(sought: Sequence[Sought], bytes_of: BytesOf) -> tuple[Database, ...]:
+def _groups(
+    sought: Sequence[DatabaseExpression], class_bytes: BytesFor
+) -> tuple[PatternDatabase, ...]:
     numbered = list(enumerate(sought))
     groups = [numbered[at : at + _TOGETHER] for at in range(0, len(numbered), _TOGETHER)]
-    return tuple(database for group in groups for database in _together(group, bytes_of))
+    return tuple(database for group in groups for database in _together(group, class_bytes))
 
 
-def _together(group: Sequence[tuple[int, Sought]], bytes_of: BytesOf) -> Iterator[Database]:
+def _together(
+    group: Sequence[tuple[int, DatabaseExpression]], class_bytes: BytesFor
+) -> Iterator[PatternDatabase]:
     """Hyperscan refuses expressions of too many states; those are looked for more coarsely."""
     try:
-        yield _database(group, bytes_of)
+        yield _database(group, class_bytes)
     except hyperscan.error:
         if len(group) == 1:
             number, sought = group[0]
             coarse = replace(sought, node=necessary.coarse(sought.node))
-            yield _database([(number, coarse)], bytes_of)
+            yield _database([(number, coarse)], class_bytes)
             return
-        smaller = [one for one in group if _compiles(one, bytes_of)]
+        smaller = [one for one in group if _compiles(one, class_bytes)]
         if len(smaller) == len(group):  # together too many
             half = len(group) // 2
-            yield from _together(group[:half], bytes_of)
-            yield from _together(group[half:], bytes_of)
+            yield from _together(group[:half], class_bytes)
+            yield from _together(group[half:], class_bytes)
             return
-        yield from _together(smaller, bytes_of)
+        yield from _together(smaller, class_bytes)
         for refused in group:
             if refused not in smaller:
-                yield from _together([refused], bytes_of)
+                yield from _together([refused], class_bytes)
 
 
-def _compiles(one: tuple[int, Sought], bytes_of: BytesOf) -> bool:
+def _compiles(one: tuple[int, DatabaseExpression], class_bytes: BytesFor) -> bool:
     try:
-        _database([one], bytes_of)
+        _database([one], class_bytes)
     except hyperscan.error:
         return False
     return True
 
 
-def _database(group: Sequence[tuple[int, Sought]], bytes_of: BytesOf) -> Database:
-    return Database.of([one for _, one in group], bytes_of, [number for number, _ in group])
+def _database(
+    group: Sequence[tuple[int, DatabaseExpression]], class_bytes: BytesFor
+) -> PatternDatabase:
+    return PatternDatabase.compile(
+        [one for _, one in group], class_bytes, [number for number, _ in group]
+    )
 
 
-def _sign(trigger: Trigger) -> Sought:
-    look = trigger.look
-    return Sought(trigger.name, _parsed(trigger), look is Look.FIRE, look is Look.RUN)
+def _sign(trigger: Trigger) -> DatabaseExpression:
+    check = trigger.check
+    return DatabaseExpression(
+        trigger.name, _parsed(trigger), check is TriggerCheck.FIRE, check is TriggerCheck.RUN
+    )
 
 
 def _parsed(trigger: Trigger) -> Node:
@@ -302,6 +320,6 @@ def _is_number(node: Node) -> bool:
     return necessary.digit_run(node) >= DIGITS and not necessary.requires(node, "@")
 
 
-def _sought(need: Need, node: Node) -> Sought:
-    wanted = necessary.beside_words(need.words, node) if need.words else node
-    return Sought(need.recognizer, wanted, stops=True)
+def _sought(need: ExpressionNeed, node: Node) -> DatabaseExpression:
+    wanted = necessary.near_words(need.words, node) if need.words else node
+    return DatabaseExpression(need.recognizer, wanted, stops=True)

@@ -12,7 +12,7 @@ from typing import Any
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
 from presidio_analyzer.predefined_recognizers import IpRecognizer, PhoneRecognizer
 
-from gateway.classify.gate.needs import Need, Needs
+from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.identifiers.documents import CODE
 from gateway.classify.identifiers.romance import ItalianFiscalCode
 from gateway.classify.identifiers.street import LABELS, StreetAddress
@@ -67,7 +67,7 @@ NARROWER = {
 
 # A number of a document stands at the end of its expression, and has a digit near its head: said in
 # a condition, which the gate does not read.
-_NUMBER_OF_DOCUMENT = rf"(?P<value>{CODE})(?![\w])(?![.,]\d)"
+_DOCUMENT_NUMBER = rf"(?P<value>{CODE})(?![\w])(?![.,]\d)"
 _HEAD_WITH_DIGIT = r"(?:(?-i:[A-Z]{1,4})[ -])?\w{0,5}\d"
 
 _TWO_COLONS = ":[0-9A-Fa-f]{0,4}:"
@@ -91,11 +91,11 @@ SIGNS = {
 """What stands in every match of expressions that begin with what is in almost any text."""
 
 
-def needs_of(
+def recognizer_needs(
     recognizers: Iterable[EntityRecognizer], types: frozenset[str], threshold: float
 ) -> Needs:
     """What must stand in a text for one of `recognizers` to find one of `types` in it."""
-    needs: dict[Need, None] = {}
+    needs: dict[ExpressionNeed, None] = {}
     unknown: dict[str, None] = {}
     phones = False
     for recognizer in recognizers:
@@ -104,7 +104,7 @@ def needs_of(
         if _is_phones(recognizer):
             phones = True
         elif isinstance(recognizer, PatternRecognizer) and not _matches_otherwise(recognizer):
-            needs.update(dict.fromkeys(_of_patterns(recognizer, threshold)))
+            needs.update(dict.fromkeys(_pattern_needs(recognizer, threshold)))
         else:
             untyped: Any = recognizer
             unknown[str(untyped.name)] = None
@@ -130,8 +130,8 @@ def _matches_otherwise(recognizer: PatternRecognizer) -> bool:
     )
 
 
-def _of_patterns(recognizer: PatternRecognizer, threshold: float) -> Iterable[Need]:
-    words = _only_beside(recognizer)
+def _pattern_needs(recognizer: PatternRecognizer, threshold: float) -> Iterable[ExpressionNeed]:
+    words = _required_context(recognizer)
     untyped: Any = recognizer
     patterns: list[Pattern] = untyped.patterns
     for pattern in patterns:
@@ -141,14 +141,14 @@ def _of_patterns(recognizer: PatternRecognizer, threshold: float) -> Iterable[Ne
             yield _need(recognizer, pattern.regex, words)
 
 
-def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> Need:
+def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> ExpressionNeed:
     wanted = NARROWER.get(expression, expression)
-    wanted = wanted.replace(_NUMBER_OF_DOCUMENT, _HEAD_WITH_DIGIT)
+    wanted = wanted.replace(_DOCUMENT_NUMBER, _HEAD_WITH_DIGIT)
     flags = int(recognizer.global_regex_flags or 0)
-    return Need(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
+    return ExpressionNeed(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
 
 
-def _only_beside(recognizer: PatternRecognizer) -> tuple[str, ...] | None:
+def _required_context(recognizer: PatternRecognizer) -> tuple[str, ...] | None:
     """The words without which a weak score stays weak; None if something else may lift it."""
     kind: Any = type(recognizer)
     if kind.validate_result is not PatternRecognizer.validate_result:

@@ -28,7 +28,7 @@ and code is full of them. Runs of several sets whose beginnings any text is full
 much as all words, each (counted in instructions, November 2026)."""
 
 
-class Look(enum.IntEnum):
+class TriggerCheck(enum.IntEnum):
     FIRE = 0
     NUMBER = 1
     RUN = 2
@@ -41,7 +41,7 @@ class Look(enum.IntEnum):
 @dataclass(frozen=True, slots=True)
 class Trigger:
     name: str
-    look: Look
+    check: TriggerCheck
     expression: str
     caseless: bool = False
     signs: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ _TWO_NUMBERS = tuple(
     rf"[\s,.;-]{word}[\s,.;-]{{1,3}}{_ONE}[\s,.;-]" for word in dict.fromkeys(_NUMBER_WORDS.split())
 )
 _PAIR = f"{_HEX}{{2}}"
-_OF_PAIRS = (r"[0-9A-Fa-f\s:,;-]{23}",)  # as long as eight pairs, and of one set of characters
+_HEX_PAIRS = (r"[0-9A-Fa-f\s:,;-]{23}",)  # as long as eight pairs, and of one set of characters
 _LONG_WORD = (f"{_RUN}{{{_SHORTEST_RUN}}}",)
 _DOUBLED = (r"--|\.\.|  |//|__|\+\+|~~",)
 _ENCODED = (r"%[0-9A-Fa-fu]|&[#A-Za-z]|\\[uUx0-3nr._/@+-]|=[0-7A-F][0-9A-F]|<[/A-Za-z!]",)
@@ -137,49 +137,49 @@ _BEYOND = (rf"[{_FOLDED}{_SEPARATORS}{_ALIKE}]",)
 _ALWAYS = (
     Trigger(
         "address",
-        Look.FIRE,
+        TriggerCheck.FIRE,
         rf"[\w+-]\s?@\s?{_LABEL}(?:\.|\s?{_DOT})[\w+-]",
         caseless=True,
         signs=("@",),
     ),
     Trigger(
         "bracketed at",
-        Look.FIRE,
+        TriggerCheck.FIRE,
         r"[\[({<]\s*(?:at|ät|@)\s*[\])}>]",
         caseless=True,
         signs=(_IN_BRACKETS,),
     ),
     Trigger(
         "spoken address",
-        Look.FIRE,
+        TriggerCheck.FIRE,
         rf"\s{_AT}\s+[\w.+-]{{1,130}}?\s*{_DOT}|{_DOT}\s*[\w.+-]{{1,130}}?\s+{_AT}\s",
         caseless=True,
         signs=_DOTS,
     ),
     Trigger(
         "spoken number",
-        Look.FIRE,
+        TriggerCheck.FIRE,
         rf"{_ONE}(?:[\s,.;-]{{1,3}}{_ONE}){{3}}",
         caseless=True,
         signs=_TWO_NUMBERS,
     ),
     Trigger(
         "pairs of hex",
-        Look.FIRE,
+        TriggerCheck.FIRE,
         f"{_PAIR}(?:{_APART}{{1,8}}{_PAIR}){{7}}",
-        signs=_OF_PAIRS,
+        signs=_HEX_PAIRS,
         family=CHARACTERS,
     ),
     Trigger(
         "octets in hex",
-        Look.FIRE,
+        TriggerCheck.FIRE,
         f"(?:0x{_PAIR}{_APART}{{1,9}}){{7}}0x{_PAIR}",
         caseless=True,
         signs=(f"0x{_PAIR}{_APART}",),
     ),
     Trigger(
         "code points",
-        Look.FIRE,
+        TriggerCheck.FIRE,
         rf"(?:U\+{_HEX}{{4,6}}[\s,;]{{0,3}}){{7}}",
         caseless=True,
         signs=(rf"U\+{_HEX}{{4}}",),
@@ -187,7 +187,7 @@ _ALWAYS = (
     # Over 1,024 characters, as in decoding.py.
     Trigger(
         "blob",
-        Look.FIRE,
+        TriggerCheck.FIRE,
         f"(?:{_RUN}{{32}}){{32}}{_RUN}",
         signs=_LONG_WORD,
         family=CHARACTERS,
@@ -195,70 +195,72 @@ _ALWAYS = (
     # To its end, which is one hit for each.
     Trigger(
         "run",
-        Look.RUN,
+        TriggerCheck.RUN,
         f"(?:{_with_capital(_SHORTEST_RUN)}){_RUN}*(?!{_RUN})",
         signs=_LONG_WORD,
         family=CHARACTERS,
     ),
-    Trigger("digits in base64", Look.RUN, decoding.DIGITS_IN_BASE64),
-    Trigger("number", Look.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}", family=NUMBERS),
-    Trigger("list of numbers", Look.NUMBER, rf"\d(?:{_LIST_GAP}{{0,14}}\d){{6}}", family=NUMBERS),
+    Trigger("digits in base64", TriggerCheck.RUN, decoding.DIGITS_IN_BASE64),
+    Trigger("number", TriggerCheck.NUMBER, rf"\d(?:{_GAP}*\d){{{DIGITS - 1}}}", family=NUMBERS),
+    Trigger(
+        "list of numbers", TriggerCheck.NUMBER, rf"\d(?:{_LIST_GAP}{{0,14}}\d){{6}}", family=NUMBERS
+    ),
     Trigger(
         "numbers over lines",
-        Look.NUMBER,
+        TriggerCheck.NUMBER,
         rf"\d{_LIST_GAP}{{0,12}}\n{_LIST_GAP}{{0,20}}\d",
         family=NUMBERS,
     ),
-    Trigger("percent", Look.FOLD, "%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})", signs=_ENCODED),
+    Trigger("percent", TriggerCheck.FOLD, "%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})", signs=_ENCODED),
     Trigger(
         "entity",
-        Look.FOLD,
+        TriggerCheck.FOLD,
         r"&(?:#[0-9xX]|[A-Za-z]{2,6}|[A-Za-z][A-Za-z0-9]{1,31};)",
         signs=_ENCODED,
     ),
     Trigger(
         "escape",
-        Look.FOLD,
+        TriggerCheck.FOLD,
         r"\\(?:u[0-9A-Fa-f]{4}|[uUx][{(][0-9A-Fa-f]|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2})",
         signs=_ENCODED,
     ),
     Trigger(
         "escaped sign",
-        Look.FOLD,
+        TriggerCheck.FOLD,
         r"\\[-._/@+]|[0-9A-Z][-./ ]{0,2}(?:\\{1,2}r)?\\{1,2}n[ \t]{0,12}[-./]?[0-9A-Z]",
         signs=_ENCODED,
     ),
-    Trigger("quoted-printable", Look.FOLD, "=[0-7A-F][0-9A-F]", signs=_ENCODED),
-    Trigger("soft break", Look.FIRE, r"[^=]=[ \t]{0,8}\r?\n[ \t]?\S", signs=_SOFT),
+    Trigger("quoted-printable", TriggerCheck.FOLD, "=[0-7A-F][0-9A-F]", signs=_ENCODED),
+    Trigger("soft break", TriggerCheck.FIRE, r"[^=]=[ \t]{0,8}\r?\n[ \t]?\S", signs=_SOFT),
     Trigger(
         "run over lines",
-        Look.LINES,
+        TriggerCheck.LINES,
         rf"{_RUN}{{20}}[ \t>|\"']{{0,12}}(?:\r?\n|(?:\\r)?\\n)[ \t>|\"']{{0,12}}{_RUN}",
         signs=_LONG_WORD,
         family=CHARACTERS,
     ),
-    Trigger("tag", Look.FOLD, r"</?[A-Za-z][^<>\n]{0,400}>|<!--", signs=_ENCODED),
-    Trigger("mark", Look.MARK, r"[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", family=CHARACTERS),
-    Trigger("underscores", Look.MARK, "__|~~", signs=_DOUBLED, family=CHARACTERS),
+    Trigger("tag", TriggerCheck.FOLD, r"</?[A-Za-z][^<>\n]{0,400}>|<!--", signs=_ENCODED),
+    Trigger("mark", TriggerCheck.MARK, r"[*`\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", family=CHARACTERS),
+    Trigger("underscores", TriggerCheck.MARK, "__|~~", signs=_DOUBLED, family=CHARACTERS),
     Trigger(
         "doubled separator",
-        Look.DOUBLED,
+        TriggerCheck.DOUBLED,
         r"[\w+](?:-{2,4}|\.{2,4}| {2,4}|/{2,4}|_{2,4}|\+{2,4})\w|\+\+\d",
         signs=_DOUBLED,
         family=CHARACTERS,
     ),
-    Trigger("tags of Unicode", Look.FIRE, r"[\U000e0000-\U000e007f]"),
-    Trigger("reversed", Look.FIRE, r"[\U0000202e\U00002067]"),
-    Trigger("folded character", Look.FOLD, f"[{_FOLDED}]", signs=_BEYOND),
+    Trigger("tags of Unicode", TriggerCheck.FIRE, r"[\U000e0000-\U000e007f]"),
+    Trigger("reversed", TriggerCheck.FIRE, r"[\U0000202e\U00002067]"),
+    Trigger("folded character", TriggerCheck.FOLD, f"[{_FOLDED}]", signs=_BEYOND),
     Trigger(
         "separator beyond ASCII",
-        Look.FOLD,
+        TriggerCheck.FOLD,
         rf"[\w!-~] ?[{_SEPARATORS}]+ ?[\w!-~]|[{_SEPARATORS}]+\w|\w[{_SEPARATORS}]",
         signs=_BEYOND,
     ),
     Trigger(
         "look-alike",
-        Look.FOLD,
+        TriggerCheck.FOLD,
         rf"[{_ALIKE}][\w.+@-]*[A-Za-z0-9@]"
         rf"|[A-Za-z0-9@](?:[0-9.+@_-]|[\U00000080-\U0000ffff])*[{_ALIKE}]"
         rf"|(?<!\w)[{_CAPITALS}]{{1,4}}(?!\w)",
@@ -271,11 +273,11 @@ NUMBER, LIST, OVER_LINES = "number", "list of numbers", "numbers over lines"
 
 
 @functools.cache
-def all_of_them() -> tuple[Trigger, ...]:
-    digits = Trigger("digit of another script", Look.FOLD, f"[{_beyond_ascii(_DIGIT)}]")
+def all_triggers() -> tuple[Trigger, ...]:
+    digits = Trigger("digit of another script", TriggerCheck.FOLD, f"[{_beyond_ascii(_DIGIT)}]")
     latin = r"[ -~\U000000a0-\U0000024f\U00001e00-\U00001eff]"
     marks = rf"[{_beyond_ascii(_MARK)}\U0000ff9e\U0000ff9f]"
-    return (*_ALWAYS, digits, Trigger("marked", Look.FOLD, latin + marks))
+    return (*_ALWAYS, digits, Trigger("marked", TriggerCheck.FOLD, latin + marks))
 
 
 _DIGIT = r"(?:\d|(?=\p{No})[" + "".join(rf"\p{{nv={n}}}" for n in range(10)) + "])+"
@@ -284,5 +286,5 @@ _MARK = r"[\p{Mn}\p{Me}]+"
 
 def _beyond_ascii(expression: str) -> str:
     characters = "".join(map(chr, range(0x80, sys.maxunicode + 1)))
-    found = regex.finditer(expression, characters)
-    return "".join(f"\\U{ord(m[0][0]):08x}-\\U{ord(m[0][-1]):08x}" for m in found)
+    matches = regex.finditer(expression, characters)
+    return "".join(f"\\U{ord(m[0][0]):08x}-\\U{ord(m[0][-1]):08x}" for m in matches)

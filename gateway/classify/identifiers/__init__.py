@@ -21,7 +21,7 @@ from typing import ClassVar
 import regex
 from presidio_analyzer import Pattern
 
-from gateway.classify.patterns.narrowing import Narrowing
+from gateway.classify.patterns.narrowing import NarrowingRecognizer
 
 LABELLED = "beside its words"  # how the names of such patterns begin
 
@@ -46,7 +46,7 @@ def bare(value: str, name: str = "by itself", score: float = 0.3) -> Pattern:
     return Pattern(name, rf"(?<![\w.,+-])(?:{value})(?![\w-]|[.,]\d)", score)
 
 
-class Identifier(Narrowing):
+class Identifier(NarrowingRecognizer):
     """One type of identifier. Subclasses state `entity`, `forms` and perhaps `check`."""
 
     entity: ClassVar[str]

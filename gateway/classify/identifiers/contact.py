@@ -12,7 +12,7 @@ from presidio_analyzer.predefined_recognizers import IpRecognizer
 
 from gateway.classify.evidence import ADDRESS, ADDRESS_SCORE
 from gateway.classify.identifiers import Identifier
-from gateway.classify.patterns.narrowing import Narrowing
+from gateway.classify.patterns.narrowing import NarrowingRecognizer
 from gateway.classify.scanner.effort import spend
 
 _LABEL = r"[\w-]{1,63}"
@@ -48,7 +48,7 @@ _NOT_AN_ADDRESS = re.compile(
     r"|chapter|clause|paragraph|article|ver|rev)\.?[\s:=#v]{0,3}|§ ?|[\w.]/v?|[=<>~^]=? ?|\bv)\Z",
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"ip|host|addr|server|dns|ping|adres|direcc|indiriz|endere", re.IGNORECASE)
+_HOST_WORDS = re.compile(r"ip|host|addr|server|dns|ping|adres|direcc|indiriz|endere", re.IGNORECASE)
 _DOUBTFUL = re.compile(r"\d(?:\.\d){3}|\d{0,4}::\d{0,4}|[a-f:]+", re.IGNORECASE)
 """Numbers of paragraphs, slices of a list, names in a scope: addresses only when asked for."""
 _RESOLVERS = frozenset({"8.8.8.8", "8.8.4.4", "1.1.1.1", "1.0.0.1", "9.9.9.9"})
@@ -69,17 +69,17 @@ def identifies_nobody(address: str) -> bool:
     """Addresses that every network has, netmasks, and the public resolvers."""
     host = re.split(r"[/%]", address, maxsplit=1)[0]
     try:
-        found = ipaddress.ip_address(
+        ip = ipaddress.ip_address(
             ".".join(str(int(o)) for o in host.split("."))
             if re.fullmatch(r"[\d.]+", host)
             else host
         )
     except ValueError:
         return False
-    return host in _RESOLVERS or any(found.version == n.version and found in n for n in _PRIVATE)
+    return host in _RESOLVERS or any(ip.version == n.version and ip in n for n in _PRIVATE)
 
 
-class HostAddress(Narrowing, IpRecognizer):
+class HostAddress(NarrowingRecognizer, IpRecognizer):
     """Presidio's addresses, without version numbers, and without those that identify nobody."""
 
     def __init__(self, supported_language: str = "en") -> None:
@@ -87,17 +87,17 @@ class HostAddress(Narrowing, IpRecognizer):
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
         spend(_STEPS_AN_ADDRESS)
-        return [(start, end)] if _is_of_a_host(text, start, end) else []
+        return [(start, end)] if _is_host_part(text, start, end) else []
 
 
-def _is_of_a_host(text: str, start: int, end: int) -> bool:
+def _is_host_part(text: str, start: int, end: int) -> bool:
     before = text[max(0, start - 24) : start]
-    if _DOUBTFUL.fullmatch(text[start:end]) and not _ASKED.search(before):
+    if _DOUBTFUL.fullmatch(text[start:end]) and not _HOST_WORDS.search(before):
         return False
     return not identifies_nobody(text[start:end]) and not _NOT_AN_ADDRESS.search(before)
 
 
-class Link(Identifier):
+class WebAddress(Identifier):
     """An address of the web with its scheme, or with `www.` before it."""
 
     entity = "URL"

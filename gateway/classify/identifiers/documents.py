@@ -21,12 +21,12 @@ CODE = (
 _DATE_LIKE = re.compile(r"\A(?:\d{4}([-./])\d\d?\1\d\d?|\d\d?([-./])\d\d?\2(?:\d\d)?\d\d)\Z")
 
 
-class Document(Identifier):
+class DocumentNumber(Identifier):
     """A number of a document: at least five digits, or four and a letter; no date."""
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-        found = super().parts(text, pattern, start, end)
-        return [(first, last) for first, last in found if _is_code(text[first:last])]
+        spans = super().parts(text, pattern, start, end)
+        return [(first, last) for first, last in spans if _is_code(text[first:last])]
 
 
 def _is_code(value: str) -> bool:
@@ -36,14 +36,14 @@ def _is_code(value: str) -> bool:
     return enough and not _DATE_LIKE.match(value)
 
 
-class EnglishPassport(Document):
+class EnglishPassport(DocumentNumber):
     """By Presidio's name for it; its own finds nine digits after a "bus" as well."""
 
     entity = "US_PASSPORT"
     forms: ClassVar[tuple[Pattern, ...]] = (labelled(r"passport|travel document", CODE),)
 
 
-class Passport(Document):
+class Passport(DocumentNumber):
     entity = "PASSPORT"
     forms: ClassVar[tuple[Pattern, ...]] = (
         labelled(
@@ -54,7 +54,7 @@ class Passport(Document):
     )
 
 
-class DriverLicense(Document):
+class DriverLicense(DocumentNumber):
     """Of the United States by its English words, of all others by theirs."""
 
     entity = "US_DRIVER_LICENSE"
@@ -68,7 +68,7 @@ class DriverLicense(Document):
     )
 
 
-class DrivingLicence(Document):
+class DrivingLicence(DocumentNumber):
     entity = "DRIVER_LICENSE"
     forms: ClassVar[tuple[Pattern, ...]] = (
         labelled(
@@ -87,7 +87,7 @@ class DrivingLicence(Document):
     )
 
 
-class IdCard(Document):
+class IdCard(DocumentNumber):
     entity = "ID_CARD"
     forms: ClassVar[tuple[Pattern, ...]] = (
         labelled(
@@ -138,8 +138,8 @@ class VehiclePlate(Identifier):
         return None
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-        found = super().parts(text, pattern, start, end)
-        return [(first, last) for first, last in found if _is_plate(text[first:last])]
+        spans = super().parts(text, pattern, start, end)
+        return [(first, last) for first, last in spans if _is_plate(text[first:last])]
 
 
 def _is_plate(value: str) -> bool:

@@ -20,7 +20,7 @@ _MORE = (
     rf"(?:[*`)]{{0,3}}(?:,|;| or| and| und| et| y| e| i"
     rf"|, and)[\s*(]{{1,4}}(?P<more>{_RECORD})(?!\w)){{0,4}}"
 )
-_OF_PATIENTS = (
+_PATIENT_WORDS = (
     # English, German, French
     r"medical record|mrn|hospital (?:no|nr|number|id)|chart (?:no|nr|number|id)|uhid"
     r"|patient(?:'s)?[ _-]?(?:no|nr|number|id|identifier|file|record)|encounter (?:no|number|id)"
@@ -47,7 +47,7 @@ class MedicalRecordNumber(Identifier):
     forms: ClassVar[tuple[Pattern, ...]] = (
         Pattern(
             f"{LABELLED}, listed",
-            rf"(?<![^\W_])(?:{_OF_PATIENTS})s?[^\W\d_]{{0,8}}[\W_]{{0,8}}"
+            rf"(?<![^\W_])(?:{_PATIENT_WORDS})s?[^\W\d_]{{0,8}}[\W_]{{0,8}}"
             rf"(?:(?:no|nr|n[º°]?|num|number|id|is|of|the|for|was|ist|lautet|est|es|è|é|jest"
             rf"|to)s?\.?[\W_]{{1,6}}){{0,3}}"
             rf"(?P<value>{_RECORD})(?![\w])(?![.,]\d){_MORE}",

@@ -65,7 +65,7 @@ _FRENCH = (
     r"|square|passage|sentier|villa|cité|cite|faubourg|rés(?:idence|\.)|lotissement|montée|ruelle"
     r"|voie)"
 )
-_OF = (
+_LINKING_WORDS = (
     r"(?:(?:(?i:de la|de l['’]|de los|de las|du|des|de|della|delle|degli|dei|del|dell['’]|di|da"
     r"|dos|das"
     r"|do|la|le|les|el|los|las|aux?|au|san|santa|sur|sous|en|et|y|e)\s|(?i:d|l)['’]"
@@ -143,13 +143,13 @@ class StreetAddress(Identifier):
         Pattern(
             "French: number, street word, name",
             rf"{_START}\d{{1,4}}(?: ?(?:bis|ter|quater"
-            rf"|[A-D])\b)?,? {_FRENCH} {_OF}{_NAME}(?: {_NAME}){{0,4}}",
+            rf"|[A-D])\b)?,? {_FRENCH} {_LINKING_WORDS}{_NAME}(?: {_NAME}){{0,4}}",
             0.55,
         ),
         Pattern(
             "Spanish, Italian, Portuguese: street word, name, number",
-            rf"(?<![\w/]){_ROMANCE} ?{_OF}(?:{_NAME}[ ,]{{1,2}}(?:(?:de|del|della|delle|degli|dei"
-            rf"|di|da|do|dos|y|e|la|las|los)"
+            rf"(?<![\w/]){_ROMANCE} ?{_LINKING_WORDS}(?:{_NAME}[ ,]{{1,2}}"
+            rf"(?:(?:de|del|della|delle|degli|dei|di|da|do|dos|y|e|la|las|los)"
             rf"\s){{0,3}}){{1,5}}(?:(?:n|nº|n°|n\.º|nr|núm|número)\.? ?)?{_NUMBER}{_END}",
             0.55,
         ),
@@ -220,7 +220,7 @@ class StreetAddress(Identifier):
             rf"(?<!\w){LABELS}(?:(?i: is| of [^\d\n]{{1,30}} is| lautet| ist| est| es| è| é| jest"
             rf"| to))?"
             rf"[\s:*\"']{{1,6}}(?P<value>\d{{1,6}}[a-z]?,? {_NAME}(?: [\w'’.-]{{1,30}}){{0,4}}"
-            rf"|(?:{_FRENCH}|{_ROMANCE}|{_SLAVIC}) ?{_OF}{_NAME}(?: {_NAME}){{0,3}}"
+            rf"|(?:{_FRENCH}|{_ROMANCE}|{_SLAVIC}) ?{_LINKING_WORDS}{_NAME}(?: {_NAME}){{0,3}}"
             rf"|{_NAME}(?: {_NAME}| [a-z]{{1,4}}){{0,4}},? (?!(?:19"
             rf"|20)\d\d\b)\d{{1,5}}(?! de )){_END}",
             0.5,

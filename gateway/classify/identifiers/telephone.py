@@ -132,8 +132,8 @@ class Telephone(Identifier):
         return False if any(other.match(value) for other in (_DATE, _IP, _DECIMAL, _SSN)) else None
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-        found = super().parts(text, pattern, start, end)
-        return [(first, last) for first, last in found if self._is_one(text, pattern, first, last)]
+        spans = super().parts(text, pattern, start, end)
+        return [(first, last) for first, last in spans if self._is_one(text, pattern, first, last)]
 
     def _is_one(self, text: str, pattern: str, start: int, end: int) -> bool:
         value = text[start:end]

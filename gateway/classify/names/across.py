@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from gateway.classify import ScanFailed, TooMany
 from gateway.classify.names import Names
 from gateway.classify.names.forms import off_loop
-from gateway.classify.names.keys import Part, keys
+from gateway.classify.names.keys import NamePart, keys
 from gateway.classify.names.lone import lifted
-from gateway.classify.names.particulars import Surroundings
-from gateway.classify.names.people import MOST_QUESTIONS, NOTHING, Question, Reading, read
+from gateway.classify.names.particulars import NearbyParticulars
+from gateway.classify.names.people import MOST_QUESTIONS, NOTHING, NamesQuery, RecordReading, read
 from gateway.classify.names.tables import placed
 from gateway.classify.names.unescaped import Unescaped, unescaped
 from gateway.core import ambient
@@ -27,7 +27,7 @@ _BETWEEN = "\n|\n"  # the strings of a call, as the scanners read them
 _MANY_LINES = re.compile(r"[\n\r]|\\[nr]")
 
 
-async def people_of(
+async def people_findings(
     names: Names, payload: Payload, texts: Sequence[str], budget_s: float, allowed: Sequence[str]
 ) -> list[Finding]:
     """Those whose names stand in parts anywhere in the call. Their places mean nothing. `texts` are
@@ -77,18 +77,18 @@ def _whole(payload: Payload, texts: Sequence[str]) -> str:
     return _BETWEEN.join(texts)
 
 
-def _read(payload: Payload, texts: Sequence[str], allowed: Sequence[str]) -> Reading:
+def _read(payload: Payload, texts: Sequence[str], allowed: Sequence[str]) -> RecordReading:
     if not _announces(unescaped(_BETWEEN.join(texts))):
         return NOTHING
     people: list[Finding] = []
-    questions: dict[str, Question] = {}
+    questions: dict[str, NamesQuery] = {}
     for text in (_whole(payload, texts), *_tables(payload, texts)):
         reading = read(text, allowed)
         people += reading.people
         questions |= {question.text: question for question in reading.questions}
         if len(questions) > MOST_QUESTIONS:
             raise TooMany("more names in parts than may be asked about")
-    return Reading(tuple(people), tuple(questions.values()))
+    return RecordReading(tuple(people), tuple(questions.values()))
 
 
 def _tables(payload: Payload, texts: Sequence[str]) -> Iterator[str]:
@@ -100,12 +100,12 @@ def _tables(payload: Payload, texts: Sequence[str]) -> Iterator[str]:
 def _announces(joined: Unescaped) -> bool:
     """Whether a key in it is a person's alone, two may be together, one stands in a call that tells
     a particular of somebody, or names have places in it."""
-    weak: set[Part] = set()
+    weak: set[NamePart] = set()
     for key in keys(joined.text, joined.folded):
         weak.add(key.part)
-        if key.strong or {Part.GIVEN, Part.FAMILY} <= weak:
+        if key.strong or {NamePart.GIVEN, NamePart.FAMILY} <= weak:
             return True
-    if weak and Surroundings(joined.folded):
+    if weak and NearbyParticulars(joined.folded):
         return True
     return any(row.fields for row in placed(joined))
 
@@ -113,4 +113,4 @@ def _announces(joined: Unescaped) -> bool:
 def _windows(payload: Payload, texts: Sequence[str]) -> list[str]:
     """What stands around the particulars in the call."""
     whole = unescaped(_whole(payload, texts))
-    return [whole.text[start:end] for start, end in Surroundings(whole.folded)]
+    return [whole.text[start:end] for start, end in NearbyParticulars(whole.folded)]

@@ -11,5 +11,5 @@ WEIGHTS = Path(__file__).with_name("weights")
 
 def card(weights: Path = WEIGHTS) -> dict[str, Any]:
     """What the weights say of themselves: version, languages, thresholds."""
-    found: dict[str, Any] = json.loads((weights / "card.json").read_text("utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((weights / "card.json").read_text("utf-8"))
+    return document

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.words import Words, case_of
+from gateway.classify.names.words import TextWords, letter_case
 
 PIECES, HASHES = 4, 8
 COLUMNS = 21
@@ -37,7 +37,7 @@ SIGNS = "_.,;:!?'\"`()[]{}<>/\\|@#$%^&*-+=~\u2019“”„«»\u2013—…•·�
 MAX_LENGTH = 12
 _LONGEST = 40  # characters of a word that count: what is longer is no word of a language
 _LONGEST_PIECE = 18  # characters, in MiniLM's vocabulary
-_KEPT_WORDS = 50_000
+_CACHED_WORDS = 50_000
 
 
 def plain(word: str) -> str:
@@ -56,20 +56,20 @@ def _hashed(kind: str, text: str) -> int:
 def hashes(word: str) -> list[int]:
     """Rows of the word and of parts of it; accents kept, case not."""
     lower = word.lower()[:_LONGEST]
-    found = [_hashed("w", lower)]
+    hashes = [_hashed("w", lower)]
     if len(lower) > 1:
-        found += [_hashed("p", lower[:2]), _hashed("s", lower[-2:])]
+        hashes += [_hashed("p", lower[:2]), _hashed("s", lower[-2:])]
     if len(lower) > 2:
-        found += [_hashed("p", lower[:3]), _hashed("s", lower[-3:])]
+        hashes += [_hashed("p", lower[:3]), _hashed("s", lower[-3:])]
     if len(lower) > 3:
-        found += [_hashed("s", lower[-4:])]
+        hashes += [_hashed("s", lower[-4:])]
     if len(lower) > 5:
         middle = len(lower) // 2
-        found += [_hashed("m", lower[1:5]), _hashed("m", lower[middle - 2 : middle + 2])]
-    return found + [0] * (HASHES - len(found))
+        hashes += [_hashed("m", lower[1:5]), _hashed("m", lower[middle - 2 : middle + 2])]
+    return hashes + [0] * (HASHES - len(hashes))
 
 
-def sign_of(word: str) -> int:
+def sign_feature(word: str) -> int:
     if len(word) == 1 and (at := SIGNS.find(word)) >= 0:
         return 1 + at
     if word.isascii():
@@ -77,14 +77,14 @@ def sign_of(word: str) -> int:
     return 61 if word.isalpha() else 62
 
 
-class Pieces:
+class WordPieces:
     """Greedy longest match over a vocabulary, as BERT's tokenizer does it; the first `PIECES`."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
         self._rows = vocabulary
         self._unknown = vocabulary["[UNK]"]
 
-    def of(self, word: str) -> list[int]:
+    def tokenize(self, word: str) -> list[int]:
         text = plain(word)[:_LONGEST]
         rows: list[int] = []
         at = 0
@@ -105,13 +105,13 @@ class Features:
     some 10 MB."""
 
     def __init__(self, vocabulary: Mapping[str, int], lexicon: Lexicon) -> None:
-        self._pieces = Pieces(vocabulary)
+        self._pieces = WordPieces(vocabulary)
         self.lexicon = lexicon
-        self._kept: dict[str, bytes] = {}
+        self._cache: dict[str, bytes] = {}
 
-    def of(self, words: Words) -> npt.NDArray[np.int32]:
+    def rows(self, words: TextWords) -> npt.NDArray[np.int32]:
         """(words, COLUMNS) int32."""
-        rows = b"".join([self._kept.get(word) or self._keep(word) for word in words.words])
+        rows = b"".join([self._cache.get(word) or self._keep(word) for word in words.words])
         table = np.frombuffer(bytearray(rows), dtype=np.int32).reshape(-1, COLUMNS)
         table[:, GAP] = words.gaps
         return table
@@ -121,20 +121,20 @@ class Features:
         # time that grows with the square of a run of accents.
         row = self._row(unicodedata.normalize("NFC", word[:_LONGEST]))
         if len(word) <= _LONGEST:
-            if len(self._kept) >= _KEPT_WORDS:
-                self._kept.clear()
-            self._kept[word] = row
+            if len(self._cache) >= _CACHED_WORDS:
+                self._cache.clear()
+            self._cache[word] = row
         return row
 
     def _row(self, word: str) -> bytes:
-        pieces = self._pieces.of(word)
+        pieces = self._pieces.tokenize(word)
         known = self.lexicon.find(word)
         row = (
             *pieces,
             *[0] * (PIECES - len(pieces)),
             *hashes(word),
-            int(case_of(word)),
-            sign_of(word),
+            int(letter_case(word)),
+            sign_feature(word),
             min(len(word), MAX_LENGTH),
             known.frequency,
             known.languages,

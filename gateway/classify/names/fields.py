@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gateway.classify.names.keys import Key, Part, is_key, keys
+from gateway.classify.names.keys import Key, NamePart, is_key, keys
 from gateway.classify.names.plausible import LONGEST, is_name_like
 from gateway.classify.names.unescaped import Unescaped
 
@@ -21,7 +21,7 @@ class Field:
     """A value that may be a name. `strong`: under a person's key; `sure`: by a sign or a word that
     makes it the value of its key."""
 
-    part: Part
+    part: NamePart
     strong: bool
     value: str = field(repr=False)
     start: int
@@ -97,17 +97,17 @@ _WORD = re.compile(r"[^\W\d_]{2,40}")
 _FEW = 4  # words, of which a value without quotes has no more
 
 
-def fields(read: Unescaped, found: Sequence[Key] | None = None) -> Iterator[Field]:
+def fields(read: Unescaped, key_list: Sequence[Key] | None = None) -> Iterator[Field]:
     """The values of the text's keys, in order. Keys within a value announce none."""
-    some = list(keys(read.text, read.folded)) if found is None else found
+    some = list(keys(read.text, read.folded)) if key_list is None else key_list
     for at, key in enumerate(some):
         following = some[at + 1].start if at + 1 < len(some) else len(read.text)
-        value = _value_of(read, key, following)
+        value = _read_value(read, key, following)
         if value is not None:
             yield value
 
 
-def _value_of(read: Unescaped, key: Key, following: int) -> Field | None:
+def _read_value(read: Unescaped, key: Key, following: int) -> Field | None:
     text, plain = read.text, read.folded
     before = plain[max(0, key.start - 40) : key.start]
     tag = re.search(r"<(?:[\w.-]{1,30}:)?(?:[\w.-]{1,20}[._-])?$", before)
@@ -117,7 +117,7 @@ def _value_of(read: Unescaped, key: Key, following: int) -> Field | None:
     match = (_IN_TAG if tag else _VALUE_AFTER).match(plain, key.end, key.end + _FURTHEST)
     if match is None or match.end() > following:
         match = None
-        if tag is not None or key.part is Part.NAME:
+        if tag is not None or key.part is NamePart.NAME:
             return None
         if (before_it := _before(read, key)) is not None:
             return before_it
@@ -153,25 +153,25 @@ def _span(text: str, start: int, *, in_prose: bool) -> tuple[int, int] | None:
     """The value that begins there."""
     quote = text[start - 1] if start else ""
     if quote in "\"'`" or quote in _CLOSING:
-        end = _end_of_quoted(text, start, _CLOSING.get(quote, quote))
+        end = _quoted_end(text, start, _CLOSING.get(quote, quote))
         if end is not None:
             return start, end
     match = _UNQUOTED.match(text, start)
     if match is None:
         return None
     end = match.end()
-    said = match[0].rstrip()
+    text_span = match[0].rstrip()
     if text[end : end + 1] in _CALLED and text[end : end + 1]:
-        if text[end] not in ":=" or " " not in said:
+        if text[end] not in ":=" or " " not in text_span:
             return None
-        said = said[: said.rindex(" ")].rstrip()  # the last word is the next key
-    if in_prose or len(said.split()) > _FEW or ". " in said:
+        text_span = text_span[: text_span.rindex(" ")].rstrip()  # the last word is the next key
+    if in_prose or len(text_span.split()) > _FEW or ". " in text_span:
         prose = _PROSE.match(text, start) or (_WORD.match(text, start) if in_prose else None)
         return None if prose is None else (start, min(end, prose.end()))
-    return start, start + len(said)
+    return start, start + len(text_span)
 
 
-def _end_of_quoted(text: str, start: int, quote: str) -> int | None:
+def _quoted_end(text: str, start: int, quote: str) -> int | None:
     """Of `'O''Brien'` and `'O'Brien'` too."""
     end = text.find(quote, start, start + 2 * LONGEST)
     while quote == "'" and end > start:
@@ -185,7 +185,7 @@ def _end_of_quoted(text: str, start: int, quote: str) -> int | None:
     return end if end > start else None
 
 
-def field_of(text: str, key: Key, start: int, end: int) -> Field | None:
+def make_field(text: str, key: Key, start: int, end: int) -> Field | None:
     """The cell of a table from `start` to `end`, under a column with that key."""
     return _field(text, key, start, end, True)
 
@@ -203,7 +203,7 @@ def _field(text: str, key: Key, start: int, end: int, sure: bool) -> Field | Non
         value = bare.replace("+", " ").replace("''", "'")
         if value.endswith(".") and len(value.split()[-1]) > _FEW:
             value, bare = value[:-1], bare[:-1]
-        if is_name_like(value, family=key.part is Part.FAMILY) and not is_key(value):
+        if is_name_like(value, family=key.part is NamePart.FAMILY) and not is_key(value):
             strong = key.strong and (sure or not value.islower())
             return Field(key.part, strong, value, start, start + len(bare), sure)
     return None
@@ -214,7 +214,7 @@ def reversed_after(text: str, one: Field) -> Field | None:
     match = _GIVEN_BEHIND.match(text, one.end)
     if match is None or len(one.value.split()) > _FEW:
         return None
-    return _field(text, Key(Part.GIVEN, False, 0, 0), *match.span(1), True)
+    return _field(text, Key(NamePart.GIVEN, False, 0, 0), *match.span(1), True)
 
 
 _GIVEN_BEHIND = re.compile(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from gateway.classify import ScanFailed, ScanLate
 from gateway.classify.names import Names
 from gateway.classify.names.lone import adjacent, lifted, with_people
-from gateway.classify.names.people import NOTHING, Reading, read
+from gateway.classify.names.people import NOTHING, RecordReading, read
 from gateway.classify.text import normalise
 from gateway.core import ambient
 from gateway.core.types import Finding
@@ -39,7 +39,7 @@ async def find_in_all_forms(
     finds it."""
     until_s = ambient.monotonic_s() + budget_s
     forms: list[str] = []
-    origins: list[tuple[int, normalise.Piece | None]] = []
+    origins: list[tuple[int, normalise.NormalisedPiece | None]] = []
     for at, text in enumerate(texts):
         forms.append(text)
         origins.append((at, None))
@@ -53,8 +53,8 @@ async def find_in_all_forms(
     results: list[list[Finding]] = [[] for _ in texts]
     for (at, piece), findings in zip(origins, answers, strict=True):
         for finding in findings:
-            said = (texts[at] if piece is None else piece.text)[finding.start : finding.end]
-            if said in allowed:
+            written = (texts[at] if piece is None else piece.text)[finding.start : finding.end]
+            if written in allowed:
                 continue
             if piece is None:
                 results[at].append(finding)
@@ -72,8 +72,8 @@ async def _people(
 ) -> list[list[Finding]]:
     """What the names model says of texts, and what the records do in those of them."""
     readings = [
-        await read_records(text, until_s, allowed) if of_records else NOTHING
-        for text, of_records in zip(texts, records, strict=True)
+        await read_records(text, until_s, allowed) if rows else NOTHING
+        for text, rows in zip(texts, records, strict=True)
     ]
     questions = [question for reading in readings for question in reading.questions]
     answers = await names.find(
@@ -104,7 +104,7 @@ async def _people(
     return results
 
 
-async def read_records(text: str, until_s: float, allowed: Sequence[str]) -> Reading:
+async def read_records(text: str, until_s: float, allowed: Sequence[str]) -> RecordReading:
     """What the records in a text say of people."""
     return await off_loop(len(text), until_s, read, text, allowed)
 
@@ -135,7 +135,7 @@ def is_plain(text: str) -> bool:
     return text.isascii() and _PLAIN.fullmatch(text) is not None and _UNBROKEN.search(text) is None
 
 
-def _within(known: Finding, piece: normalise.Piece, finding: Finding) -> bool:
+def _within(known: Finding, piece: normalise.NormalisedPiece, finding: Finding) -> bool:
     """The text as it stands showed this kind there already, as surely."""
     return (
         known.type == finding.type

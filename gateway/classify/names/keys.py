@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Part(Enum):
+class NamePart(Enum):
     """Which part of a name a key announces."""
 
     GIVEN = "given"
@@ -24,17 +24,17 @@ class Part(Enum):
 
 
 _S = r"[ _.\-]?"
-_OF = r"(?: (?:of|des|der|du|de la|del|della|do|da|van de|van)(?: the)?)?"
+_LINK = r"(?: (?:of|des|der|du|de la|del|della|do|da|van de|van)(?: the)?)?"
 _PATIENT = r"(?:patients?|patienten|patientin|pacientes?|pazient[ei]|pacjenta|pacjentki)"
 _FULL = (
     rf"full{_S}name|complete{_S}name|legal{_S}name|name{_S}and{_S}surname|first{_S}and{_S}last{_S}name"
-    rf"|patients?{_S}name|name{_OF} {_PATIENT}|patienten{_S}name|patientname"
+    rf"|patients?{_S}name|name{_LINK} {_PATIENT}|patienten{_S}name|patientname"
     rf"|vor{_S}(?:-{_S})?und{_S}(?:nach|zu)name|vollstandiger{_S}name|vollername"
-    rf"|nom{_S}complet|nom{_S}et{_S}prenoms?|prenoms?{_S}et{_S}nom|nom{_OF} {_PATIENT}"
+    rf"|nom{_S}complet|nom{_S}et{_S}prenoms?|prenoms?{_S}et{_S}nom|nom{_LINK} {_PATIENT}"
     rf"|nombre{_S}completo|nombres?{_S}y{_S}apellidos?|apellidos?{_S}y{_S}nombres?"
-    rf"|nombre{_OF} {_PATIENT}|nome{_S}completo|nome{_S}e{_S}cognome|cognome{_S}e{_S}nome"
-    rf"|nome{_S}e{_S}(?:apelido|sobrenome)|nome{_OF} {_PATIENT}"
-    rf"|volledige{_S}naam|voor{_S}-?{_S}en{_S}achternaam|naam{_OF} {_PATIENT}"
+    rf"|nombre{_LINK} {_PATIENT}|nome{_S}completo|nome{_S}e{_S}cognome|cognome{_S}e{_S}nome"
+    rf"|nome{_S}e{_S}(?:apelido|sobrenome)|nome{_LINK} {_PATIENT}"
+    rf"|volledige{_S}naam|voor{_S}-?{_S}en{_S}achternaam|naam{_LINK} {_PATIENT}"
     rf"|imie{_S}i{_S}nazwisko|nazwisko{_S}i{_S}imie|imie{_S}nazwisko"
 )
 _GIVEN = (
@@ -74,13 +74,13 @@ _KEY = re.compile(
     r"(?=(?:[_-]?\d{1,2})?(?![^\W_]|_[^\W_]|-[^\W\d_]))(?:[_-]?\d{1,2})?"
 )
 _PARTS = {
-    "full": (Part.FULL, True),
-    "family": (Part.FAMILY, True),
-    "given": (Part.GIVEN, True),
-    "weak_family": (Part.FAMILY, False),
-    "weak_given": (Part.GIVEN, False),
-    "name": (Part.NAME, False),
-    "bearer": (Part.NAME, True),
+    "full": (NamePart.FULL, True),
+    "family": (NamePart.FAMILY, True),
+    "given": (NamePart.GIVEN, True),
+    "weak_family": (NamePart.FAMILY, False),
+    "weak_given": (NamePart.GIVEN, False),
+    "name": (NamePart.NAME, False),
+    "bearer": (NamePart.NAME, True),
 }
 _STEMS = re.compile(
     r"n[ao]m|naam|patie|pacie|pazie|pacje|imi[eo]|first|last|given|givn|family|surn|middle|apell?id|nazwisk|nazywam"
@@ -95,7 +95,7 @@ _LONGEST = 60  # from the stem to its end, and some more
 class Key:
     """`strong`: nothing but a person has it."""
 
-    part: Part
+    part: NamePart
     strong: bool
     start: int
     end: int
@@ -141,7 +141,7 @@ def keys(text: str, plain: str) -> Iterator[Key]:
             match = _KEY.search(plain, end, last + _LONGEST)
 
 
-def kind_of(cell: str) -> Key | None:
+def match_key(cell: str) -> Key | None:
     """The key that a whole cell is, `Patient first name` too."""
     plain = folded(cell).strip(" \"'`[]*:\r\ufeff")
     last = None

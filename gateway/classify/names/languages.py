@@ -24,7 +24,7 @@ import numpy.typing as npt
 from gateway.classify import ScannerUnfit
 from gateway.classify.names.canaries import OTHER_SCRIPTS
 from gateway.classify.names.lexicon import Lexicon, word_hash
-from gateway.classify.names.words import Gap, Words
+from gateway.classify.names.words import TextWords, WordGap
 
 LEAST_WORDS = 5  # everyday words of one other language, before they count as a text in it
 MARGIN = 1.35  # so many times more everyday words than the best measured language has
@@ -51,7 +51,7 @@ _NOT_LATIN = re.compile(
 )
 """Runs that may be letters of another script: neither Latin with its marks, nor signs, nor emoji.
 Asked of text in compatibility form (NFKC), in which mathematical letters are the plain ones."""
-_SIGNS_OF_LATIN_TEXT = frozenset({"LATIN", "COMBINING", "MODIFIER", "VARIATION"})
+_LATIN_SIGNS = frozenset({"LATIN", "COMBINING", "MODIFIER", "VARIATION"})
 _UNASSIGNED = (range(0x0370, 0x2000), range(0x2C00, 0xE000), range(0x10000, 0x1D000),
                range(0x1E000, 0x1F000), range(0x20000, 0x40000))  # fmt: skip
 """Where scripts are that a later version of Unicode than Python's may bring."""
@@ -89,14 +89,14 @@ class Languages:
         cls, path: Path, measured: frozenset[str], lexicon: Lexicon | None = None
     ) -> Languages:
         """Raises ScannerUnfit when it takes letters of another script for clear text (C8)."""
-        with np.load(path) as found:
-            names = [str(name) for name in found["names"]]
-            languages = cls(found["hashes"], found["masks"], names, measured, lexicon)
+        with np.load(path) as arrays:
+            names = [str(name) for name in arrays["names"]]
+            languages = cls(arrays["hashes"], arrays["masks"], names, measured, lexicon)
         if missed := missed_scripts():
             raise ScannerUnfit(f"letters of other scripts pass for text: {', '.join(missed)}")
         return languages
 
-    def foreign(self, text: str, words: Words) -> str | None:
+    def foreign(self, text: str, words: TextWords) -> str | None:
         """The language or script that the model does not know; None when there is none."""
         if not text.isascii() and (script := foreign_script(text)):
             return script
@@ -107,7 +107,7 @@ class Languages:
                     return language
         return UNKNOWN if self._is_unknown(words) else None
 
-    def _is_unknown(self, words: Words) -> bool:
+    def _is_unknown(self, words: TextWords) -> bool:
         """Whether most of the different words of some stretch are common in no measured language,
         and few of them everyday words of one."""
         if self._lexicon is None:
@@ -116,8 +116,8 @@ class Languages:
         unknown = self._lexicon.unknown(prose)
         for at in range(0, max(1, len(prose) - _LAPPED_PROSE), _LAPPED_PROSE):
             part = prose[at : at + _PROSE]
-            told = {w: u for w, u in zip(part, unknown[at:], strict=False) if len(w) > 2}
-            if len(told) < _LEAST_PROSE or sum(told.values()) < _UNKNOWN_SHARE * len(told):
+            by_word = {w: u for w, u in zip(part, unknown[at:], strict=False) if len(w) > 2}
+            if len(by_word) < _LEAST_PROSE or sum(by_word.values()) < _UNKNOWN_SHARE * len(by_word):
                 continue
             if self._everyday(part) < _EVERYDAY_SHARE * len(part):
                 return True
@@ -144,37 +144,37 @@ class Languages:
         return name if best_other >= LEAST_WORDS and best_other > MARGIN * best_known else None
 
 
-def _prose(words: Words) -> Iterator[str]:
+def _prose(words: TextWords) -> Iterator[str]:
     """Words of small letters that stand in a row of some with spaces between them, as in sentences
     and not as in code and lists."""
     row: list[str] = []
     for word, gap in zip(words.words, words.gaps, strict=True):
         is_word = word.isalpha() or (not word.isascii() and _without_marks(word).isalpha())
-        if gap != Gap.SPACE or not is_word:
-            yield from _of_small_letters(row)
+        if gap != WordGap.SPACE or not is_word:
+            yield from _lower_words(row)
             row = []
         if is_word:
             row.append(word)
-    yield from _of_small_letters(row)
+    yield from _lower_words(row)
 
 
 def _without_marks(word: str) -> str:
     return "".join(c for c in word if not unicodedata.combining(c))
 
 
-def _of_small_letters(row: Sequence[str]) -> Iterator[str]:
+def _lower_words(row: Sequence[str]) -> Iterator[str]:
     if len(row) >= _LEAST_ROW:
         for word in row:
             if 1 < len(word) <= _LONGEST and word.islower() and word not in _PLACEHOLDERS:
                 yield word
 
 
-def _stretches(words: Words) -> Iterator[tuple[int, int]]:
+def _stretches(words: TextWords) -> Iterator[tuple[int, int]]:
     """The strings of a call, which are joined by a line with a bar alone (memory.BETWEEN): each may
     have a language of its own. Nothing where there is but one."""
     first = 0
     for at, word in enumerate(words.words):
-        if word == "|" and words.gaps[at] == Gap.LINE:
+        if word == "|" and words.gaps[at] == WordGap.LINE:
             yield first, at
             first = at + 1
     if first:
@@ -226,4 +226,4 @@ def _script(character: str) -> str | None:
     if category[0] not in "LM" and category != "Nl":
         return None
     script = unicodedata.name(character, "UNKNOWN").split()[0]
-    return None if script in _SIGNS_OF_LATIN_TEXT else script
+    return None if script in _LATIN_SIGNS else script

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LexiconEntry:
     frequency: int = 0
     languages: int = 0
     given: int = 0
@@ -36,13 +36,13 @@ class Known:
         )
 
     @classmethod
-    def of(cls, facts: int) -> Known:
+    def unpack(cls, facts: int) -> LexiconEntry:
         return cls(
             facts & 7, (facts >> 3) & 15, (facts >> 7) & 3, (facts >> 9) & 3, (facts >> 11) & 1
         )
 
 
-UNKNOWN = Known()
+UNKNOWN = LexiconEntry()
 
 
 def word_hash(word: str) -> int:
@@ -56,15 +56,15 @@ class Lexicon:
 
     @classmethod
     def load(cls, path: Path) -> Lexicon:
-        with np.load(path) as found:
-            hashes = np.cumsum(found["steps"], dtype=np.uint32)
-            return cls(hashes, found["facts"])
+        with np.load(path) as arrays:
+            hashes = np.cumsum(arrays["steps"], dtype=np.uint32)
+            return cls(hashes, arrays["facts"])
 
-    def find(self, word: str) -> Known:
+    def find(self, word: str) -> LexiconEntry:
         wanted = np.uint32(word_hash(word))
         at = int(self._hashes.searchsorted(wanted))
         if at < len(self._hashes) and self._hashes[at] == wanted:
-            return Known.of(int(self._facts[at]))
+            return LexiconEntry.unpack(int(self._facts[at]))
         return UNKNOWN
 
     def unknown(self, words: Sequence[str]) -> list[bool]:

@@ -57,12 +57,12 @@ class _Job:
     def late(self) -> bool:
         return ambient.monotonic_s() > self.until_s or self.answer.cancelled()
 
-    def tell(self, answer: Answer | NoScan) -> None:
+    def resolve(self, answer: Answer | NoScan) -> None:
         """From any thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended, nobody waits
-            self.answer.get_loop().call_soon_threadsafe(self._tell, answer)
+            self.answer.get_loop().call_soon_threadsafe(self._resolve, answer)
 
-    def _tell(self, answer: Answer | NoScan) -> None:
+    def _resolve(self, answer: Answer | NoScan) -> None:
         if self.answer.done():
             return
         if isinstance(answer, NoScan):
@@ -93,7 +93,7 @@ class LocalNames:
         if self._thread is not None:
             return
         try:
-            reader = await asyncio.to_thread(Reader.load, self._weights, self._other_languages)
+            reader = await asyncio.to_thread(NamesReader.load, self._weights, self._other_languages)
             missed = await asyncio.to_thread(reader.missed, self._languages)
         except ScannerUnfit:
             raise
@@ -168,7 +168,7 @@ class ReaderThread:
         with contextlib.suppress(queue.Empty):
             while True:
                 if (job := self._jobs.get_nowait()) is not None:
-                    job.tell(ScanFailed(_CLOSED))
+                    job.resolve(ScanFailed(_CLOSED))
         self._jobs.put(None)  # whom this one was to wake, another wakes
 
     # in the thread
@@ -186,7 +186,7 @@ class ReaderThread:
                 log.error("the thread that reads names has died; calls that need it are restricted")
             self._ended.set()
             for job in (*self._short, *self._long):
-                job.tell(ScanFailed(_CLOSED))
+                job.resolve(ScanFailed(_CLOSED))
             self._refuse_waiting()
 
     def _take(self, *, wait: bool) -> None:
@@ -222,23 +222,23 @@ class ReaderThread:
             between()
 
         try:
-            found = iter(self._read_texts([text for job in jobs for text in job.texts], go_on))
-            answers = [[next(found) for _ in job.texts] for job in jobs]
+            readings = iter(self._read_texts([text for job in jobs for text in job.texts], go_on))
+            answers = [[next(readings) for _ in job.texts] for job in jobs]
         except BaseException as exc:  # noqa: BLE001 - restricts; its text and frames may be content
             failure = type(exc) if isinstance(exc, NoScan) else ScanFailed
             for job in jobs:
-                job.tell(failure("names cannot be looked for"))
+                job.resolve(failure("names cannot be looked for"))
             return
         for job, mine in zip(jobs, answers, strict=True):
             unread = any(isinstance(m, NoScan) for m in mine)
-            job.tell(
+            job.resolve(
                 UnmeasuredLanguage()
                 if unread
                 else [m for m in mine if not isinstance(m, UnmeasuredLanguage)]
             )
 
 
-class Reader:
+class NamesReader:
     """Texts in, findings out, in this thread: tagger, rules and languages together."""
 
     def __init__(
@@ -249,13 +249,13 @@ class Reader:
         self._thresholds = thresholds
 
     @classmethod
-    def load(cls, weights: Path = WEIGHTS, other_languages: bool = False) -> Reader:
-        told = card(weights)
+    def load(cls, weights: Path = WEIGHTS, other_languages: bool = False) -> NamesReader:
+        model_card = card(weights)
         tagger, languages = Tagger.load(weights), None
         if not other_languages:
-            measured = frozenset(told["languages"])
+            measured = frozenset(model_card["languages"])
             languages = Languages.load(weights / "languages.npz", measured, tagger.features.lexicon)
-        return cls(tagger, languages, told["thresholds"])
+        return cls(tagger, languages, model_card["thresholds"])
 
     def read(
         self, texts: Sequence[str], go_on: Callable[[], None] = lambda: None
@@ -286,10 +286,10 @@ class Reader:
             for kind in KINDS
             if (language, kind) not in {(lang, k) for lang, k, _ in CANARIES}
         ]
-        wrong += self._wrong(languages, self._found, "")
+        wrong += self._wrong(languages, self._findings, "")
         if self._tagger.second is not None:
             # By itself too: what the first is sure of says nothing of the second.
-            wrong += self._wrong(languages, self._found_by_second, ", second model")
+            wrong += self._wrong(languages, self._second_findings, ", second model")
         return wrong
 
     @staticmethod
@@ -305,11 +305,11 @@ class Reader:
             f"{kind} ({language}{by})" for language, kind, types in sure if kind not in types
         ] + [f"{f.type} (false alarm{by})" for text in NOBODY for f in find(text)]
 
-    def _found(self, text: str) -> list[Finding]:
-        (found,) = self.read([text])
-        return [] if isinstance(found, UnmeasuredLanguage) else found
+    def _findings(self, text: str) -> list[Finding]:
+        (findings,) = self.read([text])
+        return [] if isinstance(findings, UnmeasuredLanguage) else findings
 
-    def _found_by_second(self, text: str) -> list[Finding]:
+    def _second_findings(self, text: str) -> list[Finding]:
         assert self._tagger.second is not None
-        said = self._tagger.by(self._tagger.second, text, rules.least(self._thresholds))
-        return rules.findings(text, said, self._thresholds)
+        mentions = self._tagger.by(self._tagger.second, text, rules.least(self._thresholds))
+        return rules.findings(text, mentions, self._thresholds)

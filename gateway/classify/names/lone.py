@@ -14,17 +14,17 @@ from dataclasses import replace
 
 from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON, is_lone
-from gateway.classify.names.keys import Part, folded, is_key
-from gateway.classify.names.particulars import Surroundings
-from gateway.classify.names.people import MOST_QUESTIONS, Question, Reading, Span
+from gateway.classify.names.keys import NamePart, folded, is_key
+from gateway.classify.names.particulars import NearbyParticulars
+from gateway.classify.names.people import MOST_QUESTIONS, NamesQuery, RecordReading, Span
 from gateway.classify.names.plausible import (
     is_dull,
     is_family,
     is_given,
     is_name_like,
     is_place,
+    split_words,
     stands_in,
-    words_of,
 )
 from gateway.core.types import Finding
 
@@ -49,14 +49,14 @@ _CELL_BEFORE = re.compile(
 )
 
 
-def adjacent(text: str, findings: Sequence[Finding], reading: Reading) -> list[Question]:
+def adjacent(text: str, findings: Sequence[Finding], reading: RecordReading) -> list[NamesQuery]:
     """Lone names that may be one person's: in cells beside each other, as they stand in a row
     without a head, in a list, and in messages that follow each other; and near the key of one."""
     lone = sorted(
         (f for f in findings if is_lone(f) and "@" not in text[f.start : f.end]),
         key=lambda f: f.start,
     )
-    questions: list[Question] = []
+    questions: list[NamesQuery] = []
     for run in _runs(text, lone):
         if len(run) == 1:
             questions += _neighbours(text, run[0])
@@ -70,7 +70,7 @@ def adjacent(text: str, findings: Sequence[Finding], reading: Reading) -> list[Q
     return questions
 
 
-def _near_keys(text: str, spans: Sequence[Span], reading: Reading) -> Iterator[Question]:
+def _near_keys(text: str, spans: Sequence[Span], reading: RecordReading) -> Iterator[NamesQuery]:
     """Two lone names beside the key of one: `My name is Anna and my surname is Kowalska`."""
     starts = [start for start, _ in spans]
     for part, (start, end) in reading.keys:
@@ -87,8 +87,8 @@ def _near_keys(text: str, spans: Sequence[Span], reading: Reading) -> Iterator[Q
         other = min(others, key=lambda s: abs(s[0] - start), default=None)
         if other is None or not _are_two_parts(name, text[slice(*other)]):
             continue
-        given, family = (own, other) if part is Part.GIVEN else (other, own)
-        yield Question(f"Name: {text[slice(*given)]} {text[slice(*family)]}.", (given, family))
+        given, family = (own, other) if part is NamePart.GIVEN else (other, own)
+        yield NamesQuery(f"Name: {text[slice(*given)]} {text[slice(*family)]}.", (given, family))
 
 
 def _are_two_parts(name: str, other: str) -> bool:
@@ -121,12 +121,12 @@ def _is_reversed(text: str, one: Finding, other: Finding) -> bool:
     return is_family(text[one.start : one.end]) and is_given(text[other.start : other.end])
 
 
-def _joined(text: str, run: Sequence[Finding]) -> Iterator[Question]:
-    said = [text[f.start : f.end] for f in run]
-    given = [is_given(word) for word in said]
+def _joined(text: str, run: Sequence[Finding]) -> Iterator[NamesQuery]:
+    words = [text[f.start : f.end] for f in run]
+    given = [is_given(word) for word in words]
     if len(run) == 2:
         pairs = [] if all(given) else [(0, 1)]
-    elif len(run) == 3 and given[0] and is_family(said[2]):
+    elif len(run) == 3 and given[0] and is_family(words[2]):
         pairs = [(0, 2)]
     else:
         turns = [given[0], not given[0]] * len(run)
@@ -134,9 +134,9 @@ def _joined(text: str, run: Sequence[Finding]) -> Iterator[Question]:
         if len(run) % 2 == 0 and given == turns[: len(run)]:
             pairs = [(at, at + 1) for at in range(0, len(run), 2)]
     for first, last in pairs:
-        names = (said[last], said[first]) if given[last] else (said[first], said[last])
+        names = (words[last], words[first]) if given[last] else (words[first], words[last])
         spans = tuple((f.start, f.end) for f in run[first : last + 1])
-        yield Question(f"Name: {names[0]} {names[1]}.", spans)
+        yield NamesQuery(f"Name: {names[0]} {names[1]}.", spans)
 
 
 def _are_cells(text: str, run: Sequence[Finding]) -> bool:
@@ -148,7 +148,7 @@ def _are_cells(text: str, run: Sequence[Finding]) -> bool:
     return begins and _ENDS.match(text, end) is not None
 
 
-def _neighbours(text: str, one: Finding) -> Iterator[Question]:
+def _neighbours(text: str, one: Finding) -> Iterator[NamesQuery]:
     """A lone name that is a cell, with the cells beside it: the model may not know the other."""
     name = text[one.start : one.end]
     if _BEGINS.search(text, max(0, one.start - _EDGE), one.start) is None:
@@ -158,19 +158,19 @@ def _neighbours(text: str, one: Finding) -> Iterator[Question]:
     if after is not None and _ENDS.match(text, after.end()) is not None:
         span = after.start(), after.start() + len(after[0].rstrip(" '"))
         if _may_join(name, text[slice(*span)]):
-            yield Question(f"Name: {name} {text[slice(*span)]}.", ((one.start, one.end), span))
+            yield NamesQuery(f"Name: {name} {text[slice(*span)]}.", ((one.start, one.end), span))
     first = max(0, one.start - 60)
     before = _CELL_BEFORE.search(text[first : one.start])
     if before is not None and _ENDS.match(text, one.end) is not None:
         span = first + before.start(1), first + before.end(1)
         if _may_join(name, text[slice(*span)]):
-            yield Question(f"Name: {name} {text[slice(*span)]}.", (span, (one.start, one.end)))
+            yield NamesQuery(f"Name: {name} {text[slice(*span)]}.", (span, (one.start, one.end)))
 
 
 def _may_join(name: str, value: str) -> bool:
     return (
         value[:1].isupper()
-        and len(words_of(value)) == 1
+        and len(split_words(value)) == 1
         and is_name_like(value, family=True)
         and not (is_dull(value) or is_key(value) or is_place(value))
         and not (is_given(name) and is_given(value))
@@ -181,7 +181,7 @@ def lifted(text: str, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, of which a lone name near a particular identifies its bearer."""
     if not any(map(is_lone, findings)):
         return list(findings)
-    around = Surroundings(folded(text))
+    around = NearbyParticulars(folded(text))
     if not around:
         return list(findings)
     return [

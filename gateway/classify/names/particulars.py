@@ -65,7 +65,7 @@ _BORN = (
     r"|geboorte[ _-]?(?:datum|dag)"
     r"|data[ _-]?urodzenia|urodz\w{2,5}|ur\.|naci[do]\w{0,2}|nasceu|nacque|geboren wurde)"
 )
-_NUMBER_OF = (
+_NUMBER_WORDS = (
     r"(?:(?:customer|client|member(?:ship)?|patient|policy(?:holder)?|insurance|insured|record|chart|case"
     r"|file|medical record|employee|personnel|student|subscriber|account)(?:'s)?[ _.-]?"
     r"(?:no|nr|num|number|id|identifier|ref|reference|code|#)|mrn"
@@ -110,18 +110,16 @@ _HAS = (
     r"|diagnosticad[oa]|lijdt aan|gediagnosticeerd|cierpi na|choruje na|zdiagnozowano|rozpoznano|leczon[ya] na"
     r"|has|have|had|hat|a (?:un|une|le|la|du|des)|is|ist|est|es|jest|tiene|ha|tem|heeft|ma)"
 )
-_OF_BIRTH = re.compile(
+_BIRTH = re.compile(
     rf"(?<![^\W_]){_BORN}(?![^\W\d_]){_TO}(?:[^\W\d_]{{2,15}}{_SIGN}{{1,3}}){{0,3}}?(?P<value>{_DATE})"
     rf"|(?P<other>{_DATE})\s?\(?{_BORN}(?![^\W\d_])"
 )
 _WITH_STAR = re.compile(rf"\(\*\s?{_DATE}")
-_OF_A_REGISTER = re.compile(
-    rf"(?<![^\W_]){_NUMBER_OF}s?(?![^\W\d_]){_TO}(?P<value>{_CODE})(?![\w])"
-)
-_OF_HEALTH = re.compile(
+_REGISTER = re.compile(rf"(?<![^\W_]){_NUMBER_WORDS}s?(?![^\W\d_]){_TO}(?P<value>{_CODE})(?![\w])")
+_HEALTH_KEY = re.compile(
     rf"(?<![^\W\d]){_HEALTH}(?![^\W_]){_SAYS}(?P<value>[^\W\d_][^\n\"'<>{{}}|]{{2,60}}|[a-z]\d\d[\d.]*)"
 )
-_OF_ILLNESS = re.compile(
+_ILLNESS = re.compile(
     rf"(?<![^\W_]){_HAS}[ ](?:[^\s.;!?]+[ ]){{0,4}}?(?P<value>{_ILL})(?![^\W_])"
     rf"|(?<![^\W_])(?:diagnosed with|tested positive for|leidet an|leidet unter|leiden an|leiden unter|souffre de|cierpi na|choruje na|erkrankt an|suffers from|souffre d['e]|padece|soffre di|sofre de|lijdt aan)[ ](?:[a-z]{{1,4}}[ ])?(?P<other>[^\W\d_]{{4,30}})"
 )
@@ -166,6 +164,7 @@ class Particular:
     start: int
     end: int
     reach: int
+    birth_date: bool = False
 
 
 def is_head(cell: str) -> bool:
@@ -173,7 +172,7 @@ def is_head(cell: str) -> bool:
     return _HEAD.fullmatch(cell.strip(" \"'`*[]:\r")) is not None
 
 
-_HEAD = re.compile(rf"(?:[a-z]{{2,12}}[ _.-]){{0,2}}(?:{_BORN}|{_NUMBER_OF}|{_HEALTH})")
+_HEAD = re.compile(rf"(?:[a-z]{{2,12}}[ _.-]){{0,2}}(?:{_BORN}|{_NUMBER_WORDS}|{_HEALTH})")
 
 
 def particulars(plain: str) -> Iterator[Particular]:
@@ -190,7 +189,8 @@ def particulars(plain: str) -> Iterator[Particular]:
             value = next((group for group in match.groups() if group), "-")
             if value.strip(" .,:;") in _NO_VALUE:
                 continue
-            yield Particular(match.start(), match.end(), reach)
+            birth = expression is _BIRTH or expression is _WITH_STAR
+            yield Particular(match.start(), match.end(), reach, birth)
             end = match.end()
             break
 
@@ -205,21 +205,41 @@ def _stems(plain: str) -> Iterator[tuple[int, int]]:
 
 
 _KINDS = (
-    (_OF_BIRTH, FAR),
+    (_BIRTH, FAR),
     (_WITH_STAR, FAR),
-    (_OF_A_REGISTER, NEAR),
-    (_OF_HEALTH, NEAR),
-    (_OF_ILLNESS, CLOSE),
+    (_REGISTER, NEAR),
+    (_HEALTH_KEY, NEAR),
+    (_ILLNESS, CLOSE),
 )
 
 
-class Surroundings:
-    """Where in a folded text a name is near enough to a particular to be its bearer's."""
+class NearbyParticulars:
+    """Where in a folded text a name is near enough to a particular to be its bearer's. `births`:
+    near enough to a date of birth, which nothing but a person has."""
 
     def __init__(self, plain: str) -> None:
+        listed = list(particulars(plain))
+        self._spans = _Spans(listed)
+        self.births = _Spans([one for one in listed if one.birth_date])
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._spans)
+
+    def reach(self, start: int, end: int) -> bool:
+        """Whether what stands from `start` to `end` is near one."""
+        return self._spans.reach(start, end)
+
+
+class _Spans:
+    """What particulars reach, in spans that do not overlap."""
+
+    def __init__(self, particulars: Iterable[Particular]) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
-        for one in particulars(plain):
+        for one in particulars:
             start, end = max(0, one.start - one.reach), one.end + one.reach
             while self._ends and start <= self._ends[-1]:
                 start, end = min(start, self._starts.pop()), max(end, self._ends.pop())
@@ -233,6 +253,5 @@ class Surroundings:
         return zip(self._starts, self._ends, strict=True)
 
     def reach(self, start: int, end: int) -> bool:
-        """Whether what stands from `start` to `end` is near one."""
         at = bisect.bisect_left(self._ends, start)
         return at < len(self._ends) and self._starts[at] <= end

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON
 from gateway.classify.names.fields import Field, fields, reversed_after
-from gateway.classify.names.keys import Part, keys
-from gateway.classify.names.particulars import Surroundings
-from gateway.classify.names.plausible import is_dull, is_given, is_place, stands_in, words_of
+from gateway.classify.names.keys import NamePart, keys
+from gateway.classify.names.particulars import NearbyParticulars
+from gateway.classify.names.plausible import is_dull, is_given, is_place, split_words, stands_in
 from gateway.classify.names.tables import placed, tabled
 from gateway.classify.names.unescaped import Unescaped, unescaped
 from gateway.core.types import Finding
@@ -32,16 +32,16 @@ SURE, LONE = 0.9, 0.0
 MOST_QUESTIONS = 256
 """Of one text; one with more is too much to be cleared."""
 _WEAK_APART = 400  # characters between two values under weak keys
-_OF_SOMEBODY = re.compile(
+_PERSONAL = re.compile(
     r"patient|person|human|practition|contact|customer|employee|guarantor"
     r"|name(?:[\"']?\s?[:=]?\s?[\[{(>.\n]|\[)"
 )
 _BEFORE = 120  # characters before weak keys in which that stands
-_PARTS = frozenset({Part.GIVEN, Part.FAMILY})
+_PARTS = frozenset({NamePart.GIVEN, NamePart.FAMILY})
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NamesQuery:
     """`text` goes to the names model. A name in it that scores `least` or more makes the spans a
     person's."""
 
@@ -57,19 +57,21 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RecordReading:
     """What the records in a text tell of people."""
 
     people: tuple[Finding, ...] = ()
-    questions: tuple[Question, ...] = ()
-    keys: tuple[tuple[Part, Span], ...] = ()  # of a given or a family name, and where they stand
+    questions: tuple[NamesQuery, ...] = ()
+    keys: tuple[
+        tuple[NamePart, Span], ...
+    ] = ()  # of a given or a family name, and where they stand
     parts: tuple[Span, ...] = ()  # values under such keys
 
 
-NOTHING = Reading()
+NOTHING = RecordReading()
 
 
-def read(text: str, allowed: Sequence[str] = ()) -> Reading:
+def read(text: str, allowed: Sequence[str] = ()) -> RecordReading:
     """The people whose names stand in parts under keys or in the places of a record. Raises
     TooMany where too many may be."""
     record = unescaped(text)
@@ -81,14 +83,14 @@ def read(text: str, allowed: Sequence[str] = ()) -> Reading:
     loose = [one for one in fields(record, announced) if one.start not in in_rows]
     people = _People(record, allowed)
     for row in rows:
-        people.of_pairs(row.fields)
+        people.add_pairs(row.fields)
         if row.particular:
-            people.beside_particulars(row.fields)
-    people.of_pairs(loose)
-    people.of_whole_names(loose)
+            people.near_particulars(row.fields)
+    people.add_pairs(loose)
+    people.add_whole_names(loose)
     single = [*loose, *(one for row in rows for one in row.fields)]
-    people.beside_particulars(single, Surroundings(record.folded) if single else None)
-    return Reading(
+    people.near_particulars(single, NearbyParticulars(record.folded) if single else None)
+    return RecordReading(
         tuple(people.findings.values()),
         tuple(people.questions.values()),
         tuple(
@@ -111,24 +113,24 @@ class _People:
         self._record = record
         self._allowed = allowed
         self.findings: dict[Span, Finding] = {}
-        self.questions: dict[str, Question] = {}
+        self.questions: dict[str, NamesQuery] = {}
 
-    def of_pairs(self, listed: Sequence[Field]) -> None:
+    def add_pairs(self, listed: Sequence[Field]) -> None:
         """Given names and family names."""
         for given, family in _pairs(listed):
             self._judge(given, family)
 
-    def of_whole_names(self, listed: Sequence[Field]) -> None:
+    def add_whole_names(self, listed: Sequence[Field]) -> None:
         """Values that their keys call a whole name, as `anna kowalska` or `Kowalska, Anna`."""
         for one in listed:
-            if one.part is Part.FULL and len(words_of(one.value)) > 1:
+            if one.part is NamePart.FULL and len(split_words(one.value)) > 1:
                 self._judge(one)
             given = reversed_after(self._record.text, one)
             if given is not None and not (is_given(one.value) or is_place(one.value)):
-                self._judge(given, replace(one, part=Part.FAMILY, strong=False))
+                self._judge(given, replace(one, part=NamePart.FAMILY, strong=False))
 
-    def beside_particulars(
-        self, listed: Sequence[Field], around: Surroundings | None = None
+    def near_particulars(
+        self, listed: Sequence[Field], around: NearbyParticulars | None = None
     ) -> None:
         """Values by themselves; those within reach of a particular, where that is to be told."""
         for one in listed:
@@ -137,10 +139,13 @@ class _People:
             if around is not None and not around.reach(one.start, one.end):
                 continue
             span = self._record.span(one.start, one.end)
-            if one.strong and one.sure and not is_dull(one.value):
+            born = around is not None and around.births.reach(one.start, one.end)
+            known = not is_dull(one.value) or (born and _is_titled(one.value))
+            if one.sure and (one.strong or born) and known:
                 self._add([span])
             else:
-                self._ask(f"Patient: {_titled(one.value)}.", [span], LONE)
+                for key in ("Patient", "Name"):  # a surname may be a place's under one of them
+                    self._ask(f"{key}: {_titled(one.value)}.", [span], LONE)
 
     def _judge(self, *group: Field) -> None:
         values = [one.value for one in group]
@@ -155,23 +160,23 @@ class _People:
         )
         if len(group) > 1 and all(one.part in _PARTS for one in group):
             by_keys = strong and not any(map(stands_in, values))
-            if by_keys or (not any(dull) and self._of_somebody(group)):
+            if by_keys or (not any(dull) and self._is_personal(group)):
                 self._add(spans)
                 return
-        said = " ".join(map(_titled, values))
-        self._ask(f"Name: {said}.", spans, FULL_NAME if strong else SURE)
+        value = " ".join(map(_titled, values))
+        self._ask(f"Name: {value}.", spans, FULL_NAME if strong else SURE)
 
-    def _of_somebody(self, group: Sequence[Field]) -> bool:
+    def _is_personal(self, group: Sequence[Field]) -> bool:
         """Whether what stands before weak keys says that they are a person's."""
         first = min(one.start for one in group)
         before = max(0, first - _BEFORE)
-        return _OF_SOMEBODY.search(self._record.folded, before, first) is not None
+        return _PERSONAL.search(self._record.folded, before, first) is not None
 
     def _add(self, spans: Iterable[Span]) -> None:
         self.findings.update({span: Finding(PERSON, *span, BY_KEYS) for span in spans})
 
     def _ask(self, text: str, spans: Sequence[Span], least: float) -> None:
-        self.questions.setdefault(text, Question(text, tuple(spans), least))
+        self.questions.setdefault(text, NamesQuery(text, tuple(spans), least))
         if len(self.questions) > MOST_QUESTIONS:
             raise TooMany("more names in parts than may be asked about")
 
@@ -179,9 +184,11 @@ class _People:
 def _pairs(listed: Sequence[Field]) -> Iterator[tuple[Field, Field]]:
     """(given, family): each of them with the nearest of the other kind. A value under `name` stands
     for the kind that is not there."""
-    given = [one for one in listed if one.part is Part.GIVEN]
-    family = [one for one in listed if one.part is Part.FAMILY]
-    either = [one for one in listed if one.part is Part.NAME and len(words_of(one.value)) == 1]
+    given = [one for one in listed if one.part is NamePart.GIVEN]
+    family = [one for one in listed if one.part is NamePart.FAMILY]
+    either = [
+        one for one in listed if one.part is NamePart.NAME and len(split_words(one.value)) == 1
+    ]
     for one, other in _nearest(given, family or either):
         yield one, other
     for one, other in _nearest(family, given or either):
@@ -199,6 +206,11 @@ def _nearest(some: Sequence[Field], others: Sequence[Field]) -> Iterator[tuple[F
             if apart and ((one.strong and other.strong) or apart <= _WEAK_APART):
                 yield one, other
                 break
+
+
+def _is_titled(value: str) -> bool:
+    """Whether it is written as a name is, and says no more than that there is none."""
+    return value[:1].isupper() and not stands_in(value)
 
 
 def _titled(value: str) -> str:

@@ -96,7 +96,7 @@ _STANDING_IN = frozenset(
 """What stands in such fields and is nobody: folded."""
 
 
-def words_of(value: str) -> list[str]:
+def split_words(value: str) -> list[str]:
     return _WORD.findall(value)
 
 
@@ -105,7 +105,7 @@ def is_name_like(value: str, *, family: bool = False) -> bool:
     that stand in for one. Initials are a given name, and no family name."""
     if not 0 < len(value) <= LONGEST or _VALUE.fullmatch(value) is None:
         return False
-    words = words_of(value)
+    words = split_words(value)
     if not 0 < len(words) <= _MOST_WORDS or any(map(_is_code, words)):
         return False
     if family and max(map(len, words)) < 2:
@@ -116,12 +116,12 @@ def is_name_like(value: str, *, family: bool = False) -> bool:
 
 def is_dull(value: str) -> bool:
     """Whether no word of it is likelier a name than an everyday word: the names model is asked."""
-    return all(map(_is_everyday, words_of(value)))
+    return all(map(_is_everyday, split_words(value)))
 
 
 def stands_in(value: str) -> bool:
     """Whether a word of it is one that stands where a name would."""
-    return any(folded(word) in _STANDING_IN for word in words_of(value))
+    return any(folded(word) in _STANDING_IN for word in split_words(value))
 
 
 def is_place(word: str) -> bool:

@@ -32,7 +32,7 @@ FACTORY = "gateway.classify.names.presidio_worker:build"
 
 def worker_spec(settings: ClassifySettings, *, everything: bool = False) -> WorkerSpec:
     """For verdicts (what restricts), or for reports (everything)."""
-    types = Profile.of(settings).types
+    types = Profile.from_settings(settings).types
     return WorkerSpec(
         settings=settings,
         types=None if everything else types,
@@ -87,30 +87,30 @@ class PresidioNames:
 
 def languages(names: NamesSettings) -> tuple[str, ...]:
     """What the files say that their engine reads. Raises ScannerUnfit."""
-    found: list[Any] = []
+    recognizers: list[Any] = []
     if names.nlp_configuration is not None:
         models = document("nlp_configuration", names.nlp_configuration).get("models")
         rows = models if isinstance(models, list) else []
-        found = [row.get("lang_code") for row in rows if isinstance(row, dict)]
+        recognizers = [row.get("lang_code") for row in rows if isinstance(row, dict)]
         where = f"nlp_configuration: {names.nlp_configuration}: models"
     elif names.recognizers is not None:
         given = document("recognizers", names.recognizers).get("supported_languages")
-        found = given if isinstance(given, list) else []
+        recognizers = given if isinstance(given, list) else []
         where = f"recognizers: {names.recognizers}: supported_languages"
-    if not found or not all(isinstance(one, str) and one for one in found):
+    if not recognizers or not all(isinstance(one, str) and one for one in recognizers):
         raise ScannerUnfit(f"classify.names.{where}: name each language by its code, like 'en'")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(recognizers))
 
 
 def document(key: str, path: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(path.read_text("utf-8"))
+        document = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
         what = type(exc).__name__
         raise ScannerUnfit(f"classify.names.{key}: {path} is no YAML file ({what})") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ScannerUnfit(f"classify.names.{key}: {path} must be a mapping, as Presidio has it")
-    return found
+    return document
 
 
 def _canaries(settings: ClassifySettings) -> tuple[tuple[str, str], ...]:

@@ -59,7 +59,7 @@ class EngineScanner:
         return frozenset(t for types in self._types.values() for t in types)
 
     def scan(self, text: str) -> list[Finding]:
-        found = {
+        findings = {
             finding(text, result)
             for language, types in self._types.items()
             if types
@@ -69,7 +69,7 @@ class EngineScanner:
             if result.entity_type in types  # recognizers may answer with more than they are asked
             and text[result.start : result.end] not in self._allowed
         }
-        return sorted(found, key=lambda f: (f.start, f.end, f.type, -f.score))
+        return sorted(findings, key=lambda f: (f.start, f.end, f.type, -f.score))
 
 
 def finding(text: str, result: RecognizerResult) -> Finding:
@@ -92,10 +92,10 @@ def build(settings: ScanSettings, types: frozenset[str] | None) -> EngineScanner
     names = NamesSettings.model_validate(settings.names)
     spoken = languages(names)
     for module in names.modules:
-        with told("modules"):
+        with reporting("modules"):
             importlib.import_module(module)
     nlp = _nlp_engine(names, spoken)
-    with told("recognizers"):
+    with reporting("recognizers"):
         registry = _registry(names, spoken, nlp)
         engine = AnalyzerEngine(registry=registry, nlp_engine=nlp, supported_languages=list(spoken))
         scanner = EngineScanner(engine, settings, types)
@@ -114,7 +114,7 @@ def _nlp_engine(names: NamesSettings, spoken: tuple[str, ...]) -> NlpEngine:
                 f"classify.names.nlp_configuration: {names.nlp_configuration}: "
                 f"the spaCy model {model!r} {_NOT_THERE}"
             )
-    with told("nlp_configuration"):
+    with reporting("nlp_configuration"):
         provider = NlpEngineProvider(nlp_configuration=given)
         kind = str(given["nlp_engine_name"])
         if kind not in provider.nlp_engines:
@@ -157,7 +157,7 @@ def _registry(names: NamesSettings, spoken: tuple[str, ...], nlp: NlpEngine) -> 
 
 
 @contextmanager
-def told(key: str) -> Iterator[None]:
+def reporting(key: str) -> Iterator[None]:
     """What goes wrong while an engine is built, in words for the operator. No call was read yet, so
     the words of libraries may be told."""
     try:

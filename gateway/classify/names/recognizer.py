@@ -67,15 +67,15 @@ class NamesRecognizer(EntityRecognizer):
         wanted = set(entities or self.supported_entities) & set(self.supported_entities)
         return [self._result(f) for f in self._model.find(text) if f.type in wanted]
 
-    def _result(self, found: Finding) -> RecognizerResult:
+    def _result(self, finding: Finding) -> RecognizerResult:
         return RecognizerResult(
-            found.type,
-            found.start,
-            found.end,
-            found.score,
+            finding.type,
+            finding.start,
+            finding.end,
+            finding.score,
             analysis_explanation=AnalysisExplanation(
                 recognizer=self.name,
-                original_score=found.score,
+                original_score=finding.score,
                 textual_explanation="found by the names model",
             ),
             recognition_metadata={
@@ -89,9 +89,9 @@ class SharedModel:
     """One tagger for all recognizers of a process, and for all their threads."""
 
     def __init__(self, weights: Path) -> None:
-        told = card(weights)
-        self.languages: tuple[str, ...] = tuple(told["languages"])
-        self._thresholds: dict[str, float] = told["thresholds"]
+        model_card = card(weights)
+        self.languages: tuple[str, ...] = tuple(model_card["languages"])
+        self._thresholds: dict[str, float] = model_card["thresholds"]
         self._tagger = Tagger.load(weights)
         self._lock = threading.Lock()
 

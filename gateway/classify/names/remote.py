@@ -51,7 +51,7 @@ class Door(Protocol):
 
 
 class RemoteModel:
-    """A `tagger.Model`. Raises ScanLate, or ScanFailed for all else that an endpoint can do."""
+    """A `TaggerModel`. Raises ScanLate, or ScanFailed for all else that an endpoint can do."""
 
     def __init__(
         self, door: Door, served: ServedModel, deadline: Deadline, loop: asyncio.AbstractEventLoop
@@ -60,24 +60,24 @@ class RemoteModel:
         self._served = served
         self._deadline = deadline
         self._loop = loop
-        self._asked: list[Future[Logits]] = []
+        self._pending: list[Future[Logits]] = []
         self._left = False
 
     def __call__(self, rows: Rows) -> Logits:
         parts = [rows[at : at + MOST_WINDOWS] for at in range(0, len(rows), MOST_WINDOWS)]
-        asked = [asyncio.run_coroutine_threadsafe(self._ask(part), self._loop) for part in parts]
-        self._asked += asked
+        pending = [asyncio.run_coroutine_threadsafe(self._ask(part), self._loop) for part in parts]
+        self._pending += pending
         if self._left:  # only now: whoever leaves sees either the flag obeyed or the futures
             self.leave()
         try:
             waits_s = max(0.0, self._deadline.remaining_s()) + _GRACE_S
-            return np.concatenate([one.result(waits_s) for one in asked])
+            return np.concatenate([one.result(waits_s) for one in pending])
         except CancelledError:
             raise ScanFailed("the call has left") from None
         except TimeoutError:
             raise ScanLate("the endpoint took too long") from None
         finally:
-            for one in asked:
+            for one in pending:
                 one.cancel()
 
     def go_on(self) -> None:
@@ -87,7 +87,7 @@ class RemoteModel:
     def leave(self) -> None:
         """Nobody waits for it any more: the server is told, and the thread goes free."""
         self._left = True
-        for one in self._asked:
+        for one in self._pending:
             one.cancel()
 
     async def _ask(self, rows: Rows) -> Logits:
@@ -114,7 +114,7 @@ class RemoteModel:
             raise
         except Exception as exc:  # noqa: BLE001 - whatever goes wrong there, the call stays (C1)
             raise ScanFailed(type(exc).__name__) from None
-        return logits_of(reply, (len(rows), rows.shape[1], len(LABELS)))
+        return read_logits(reply, (len(rows), rows.shape[1], len(LABELS)))
 
     async def _first_frame(self, request: InferenceRequest) -> Frame:
         frames = await self._door.infer(request, self._served)
@@ -132,11 +132,11 @@ def decoded(frame: Frame) -> TensorReply:
     raise ScanFailed("the endpoint answered with something that is no tensor")
 
 
-def logits_of(reply: TensorReply, shape: tuple[int, int, int]) -> Logits:
+def read_logits(reply: TensorReply, shape: tuple[int, int, int]) -> Logits:
     """Of exactly the rows that were asked for, and numbers; else what came is no answer."""
     for tensor in reply.outputs:
         if tensor.name == OUTPUT and tensor.datatype == "FP32" and tensor.shape == shape:
-            found: Logits = np.frombuffer(tensor.data, "<f4").reshape(shape)
-            if np.isfinite(found).all():
-                return found
+            logits: Logits = np.frombuffer(tensor.data, "<f4").reshape(shape)
+            if np.isfinite(logits).all():
+                return logits
     raise ScanFailed("the endpoint's answer does not fit the question")

@@ -63,24 +63,24 @@ def findings(
     """`thresholds` are the least probabilities of `full` and `lone` names, of an `address`, of a
     `handle` and of a `named_handle`; those between them and 1 are spread over the scores that each
     has. A handle that is taken for somebody's name is a PERSON, another one a USERNAME."""
-    found = [f for f in (_finding(text, m, thresholds) for m in mentions) if f is not None]
-    people = [f for f in found if f.type == PERSON]
+    findings = [f for f in (_finding(text, m, thresholds) for m in mentions) if f is not None]
+    people = [f for f in findings if f.type == PERSON]
     return [
         f
-        for f in found
+        for f in findings
         if f.type != USERNAME or not any(p.start < f.end and f.start < p.end for p in people)
     ]
 
 
 def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Finding | None:
-    said = text[mention.start : mention.end]
+    written = text[mention.start : mention.end]
     if mention.kind == "STREET_ADDRESS":
-        if not any(c.isdigit() for c in said):
+        if not any(c.isdigit() for c in written):
             return None  # a street without a number is a place
         least, low, high = thresholds["address"], 0.5, 1.0
     elif mention.kind == USERNAME:
         least, low, high = thresholds["handle"], LONE_NAME, 0.49
-    elif not any(c.isalpha() for c in said):
+    elif not any(c.isalpha() for c in written):
         return None
     elif identifies(text, mention.start, mention.end):
         handle = _is_handle(text, mention)
@@ -96,8 +96,8 @@ def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Fi
 
 
 def _is_handle(text: str, mention: Mention) -> bool:
-    said = text[max(0, mention.start - 1) : mention.end].lstrip()
-    return "@" in said[:2] and not any(c.isspace() for c in said)
+    written = text[max(0, mention.start - 1) : mention.end].lstrip()
+    return "@" in written[:2] and not any(c.isspace() for c in written)
 
 
 def identifies(text: str, start: int, end: int) -> bool:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from gateway.classify.names.features import COLUMNS, PIECES
 from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
-from gateway.classify.names.words import Words, handles
+from gateway.classify.names.words import TextWords, handles
 
 STRETCH = 127  # word pieces; with the one that begins it, as many as the model has places for
 CONTEXT = 32  # pieces to either side of what is read again, where the text has them
@@ -33,37 +33,40 @@ Rows = npt.NDArray[np.int32]
 Probabilities = npt.NDArray[np.float32]
 
 
-class Model(Protocol):
+class SecondModel(Protocol):
     """Rows of one stretch in, logits out: `(words, COLUMNS) int32 -> (words, labels)`."""
 
     def __call__(self, rows: Rows, /) -> npt.NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class DoubtThresholds:
     """From which probability on the first model doubts, and from which on it is sure: that a word
     belongs to a mention, and that it goes on with a name, which makes it a full one."""
 
     least: float
     sure: float
-    sure_of_more: float
+    sure_full: float
     share: float
     """How much the second model's word counts where both have one."""
 
-    def about(self, words: Words, found: Probabilities) -> npt.NDArray[np.intp]:
+    def about(self, words: TextWords, probabilities: Probabilities) -> npt.NDArray[np.intp]:
         """Indexes of the words that are doubtful. The first model has learned little of handles,
         which are made of anything: each is a doubt."""
-        likely = np.max([found[:, BEGIN[kind]] + found[:, INSIDE[kind]] for kind in _KINDS], axis=0)
+        likely = np.max(
+            [probabilities[:, BEGIN[kind]] + probabilities[:, INSIDE[kind]] for kind in _KINDS],
+            axis=0,
+        )
         doubtful = (likely >= self.least) & (likely < self.sure)
-        more = found[:, INSIDE["PERSON"]]
-        doubtful |= (more >= self.least) & (more < self.sure_of_more)
+        more = probabilities[:, INSIDE["PERSON"]]
+        doubtful |= (more >= self.least) & (more < self.sure_full)
         for first, last in handles(words):
             doubtful[first:last] = True
         return np.flatnonzero(doubtful)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class WordStretch:
     """Words `first` to `last` are read; of them, `keep_from` to `keep_to` get their verdict."""
 
     first: int
@@ -72,35 +75,37 @@ class Stretch:
     keep_to: int
 
 
-class Second:
-    def __init__(self, model: Model, doubt: Doubt) -> None:
+class SecondReading:
+    def __init__(self, model: SecondModel, doubt: DoubtThresholds) -> None:
         self._model = model
         self._doubt = doubt
 
     @classmethod
-    def load(cls, path: Path, doubt: Doubt) -> Second:
+    def load(cls, path: Path, doubt: DoubtThresholds) -> SecondReading:
         return cls(OnnxSecond(path), doubt)
 
     def settle(
         self,
-        words: Words,
-        found: Probabilities,
-        rows_of: Callable[[Words], Rows],
+        words: TextWords,
+        probabilities: Probabilities,
+        feature_rows: Callable[[TextWords], Rows],
         go_on: Callable[[], None],
     ) -> Probabilities:
         """What both models say of a text, where the first one doubts. Raises ValueError when the
         model's answer is none."""
-        doubtful = self._doubt.about(words, found)
+        doubtful = self._doubt.about(words, probabilities)
         if not len(doubtful):
-            return found
-        rows = rows_of(words)
-        settled = found.copy()
+            return probabilities
+        rows = feature_rows(words)
+        settled = probabilities.copy()
         for stretch in stretches(doubtful, piece_counts(rows)):
             go_on()
-            said = self.read(rows[stretch.first : stretch.last])
-            kept = slice(stretch.keep_from, stretch.keep_to)
-            again = said[stretch.keep_from - stretch.first : stretch.keep_to - stretch.first]
-            settled[kept] = (1 - self._doubt.share) * found[kept] + self._doubt.share * again
+            reading = self.read(rows[stretch.first : stretch.last])
+            window = slice(stretch.keep_from, stretch.keep_to)
+            again = reading[stretch.keep_from - stretch.first : stretch.keep_to - stretch.first]
+            settled[window] = (1 - self._doubt.share) * probabilities[
+                window
+            ] + self._doubt.share * again
         return settled
 
     def read(self, rows: Rows) -> Probabilities:
@@ -120,7 +125,9 @@ def piece_counts(rows: Rows) -> npt.NDArray[np.intp]:
     return np.maximum(counts, 1)
 
 
-def stretches(doubtful: npt.NDArray[np.intp], pieces: npt.NDArray[np.intp]) -> Iterator[Stretch]:
+def stretches(
+    doubtful: npt.NDArray[np.intp], pieces: npt.NDArray[np.intp]
+) -> Iterator[WordStretch]:
     """Round each doubtful word that none before it has settled, and those behind it that there is
     room for. A word has four pieces at most, so each settles some fifteen words and more."""
     ends = np.cumsum(pieces)
@@ -136,7 +143,7 @@ def stretches(doubtful: npt.NDArray[np.intp], pieces: npt.NDArray[np.intp]) -> I
         last_doubt = int(doubtful[np.searchsorted(doubtful, keep_to) - 1])
         keep_to = min(keep_to, last_doubt + 1 + _BEYOND)
         last = min(room, _reaching(ends, ends[keep_to - 1] + CONTEXT) + 1)
-        yield Stretch(first, last, max(first, settled_to, at - _BEYOND), keep_to)
+        yield WordStretch(first, last, max(first, settled_to, at - _BEYOND), keep_to)
         settled_to = keep_to
 
 
@@ -160,8 +167,8 @@ class OnnxSecond:
         )
 
     def __call__(self, rows: Rows) -> npt.NDArray[np.float32]:
-        found: npt.NDArray[np.float32] = self._session.run(None, inputs(rows))[0]
-        return found
+        logits: npt.NDArray[np.float32] = self._session.run(None, inputs(rows))[0]
+        return logits
 
 
 def inputs(rows: Rows) -> dict[str, npt.NDArray[np.int32]]:

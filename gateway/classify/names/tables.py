@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.classify.names.fields import Field, field_of
-from gateway.classify.names.keys import Key, Part, folded, kind_of
+from gateway.classify.names.fields import Field, make_field
+from gateway.classify.names.keys import Key, NamePart, folded, match_key
 from gateway.classify.names.particulars import is_head
 from gateway.classify.names.unescaped import Unescaped
 
@@ -49,11 +49,11 @@ _PLAIN = r"[^\W\d_][^|^~&\\\n\r\t,;:<>\"=(){}\[\]]{0,59}"
 _BEFORE_CARET = re.compile(rf"(?<![\w^']){_PLAIN}$")
 _BEHIND_CARET = re.compile(_PLAIN)
 _FAR = 1_000  # characters from the head of a segment
-_OF_A_PERSON = re.compile(r"(?<![\w|^])(?:PID|NK1|GT1|IN1|IN2|MRG|STF|PRA)\|")
+_PERSON_SEGMENT = re.compile(r"(?<![\w|^])(?:PID|NK1|GT1|IN1|IN2|MRG|STF|PRA)\|")
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
+class _TableHead:
     """Which columns hold names, and which hold particulars of somebody."""
 
     names: dict[int, Key]
@@ -64,7 +64,8 @@ class _Head:
     def announces(self) -> bool:
         parts = {key.part for key in self.names.values()}
         return bool(self.names and self.particulars) or (
-            Part.FAMILY in parts and not parts.isdisjoint({Part.GIVEN, Part.NAME, Part.FULL})
+            NamePart.FAMILY in parts
+            and not parts.isdisjoint({NamePart.GIVEN, NamePart.NAME, NamePart.FULL})
         )
 
 
@@ -79,10 +80,10 @@ class Row:
 def tabled(read: Unescaped, announced: Sequence[Key]) -> Iterator[Row]:
     """The names in each row below a head. `announced` are the keys of the text, of which a head has
     two, or one beside the name of a particular."""
-    yield from _of_lines(read.text, announced)
-    yield from _of_groups(read.text, announced)
+    yield from _line_rows(read.text, announced)
+    yield from _group_rows(read.text, announced)
     if "<t" in read.folded:
-        yield from _of_rows(read.text)
+        yield from _table_rows(read.text)
 
 
 def placed(read: Unescaped) -> Iterator[Row]:
@@ -105,18 +106,18 @@ def _with_carets(text: str) -> Iterator[Row]:
         if before is not None and after is not None:
             first = max(0, at - _FAR)
             line = max(text.rfind(sign, first, at) for sign in "\n\r") + 1
-            strong = _OF_A_PERSON.search(text, max(line, first), at) is not None
+            strong = _PERSON_SEGMENT.search(text, max(line, first), at) is not None
             yield _pair(text, before.span(), after.span(), strong=strong)
         at = text.find("^", at + 1)
 
 
 def _pair(text: str, family: Cell, given: Cell, *, strong: bool = True) -> Row:
-    keys = (Key(Part.FAMILY, strong, 0, 0), Key(Part.GIVEN, strong, 0, 0))
-    both = (field_of(text, key, *cell) for key, cell in zip(keys, (family, given), strict=True))
+    keys = (Key(NamePart.FAMILY, strong, 0, 0), Key(NamePart.GIVEN, strong, 0, 0))
+    both = (make_field(text, key, *cell) for key, cell in zip(keys, (family, given), strict=True))
     return Row(tuple(one for one in both if one is not None))
 
 
-def _of_lines(text: str, announced: Sequence[Key]) -> Iterator[Row]:
+def _line_rows(text: str, announced: Sequence[Key]) -> Iterator[Row]:
     end = 0
     for key in announced:
         if key.start < end:
@@ -158,22 +159,22 @@ def _cells(text: str, start: int, end: int, sign: str) -> list[Cell]:
     return cells
 
 
-def _head(text: str, cells: Sequence[Cell]) -> _Head:
+def _head(text: str, cells: Sequence[Cell]) -> _TableHead:
     names: dict[int, Key] = {}
     particulars: list[int] = []
     for at, (start, end) in enumerate(cells):
         if end - start > _LONGEST_HEAD:
             continue
         cell = text[start:end]
-        if (key := kind_of(cell)) is not None:
+        if (key := match_key(cell)) is not None:
             names[at] = key
         elif is_head(folded(cell)):
             particulars.append(at)
-    return _Head(names, tuple(particulars), len(cells))
+    return _TableHead(names, tuple(particulars), len(cells))
 
 
-def _row(text: str, cells: Sequence[Cell], head: _Head) -> Row:
-    some = (field_of(text, key, *cells[at]) for at, key in head.names.items() if at < len(cells))
+def _row(text: str, cells: Sequence[Cell], head: _TableHead) -> Row:
+    some = (make_field(text, key, *cells[at]) for at, key in head.names.items() if at < len(cells))
     values = (text[slice(*cells[at])] for at in head.particulars if at < len(cells))
     return Row(
         tuple(one for one in some if one is not None),
@@ -181,9 +182,9 @@ def _row(text: str, cells: Sequence[Cell], head: _Head) -> Row:
     )
 
 
-def _of_groups(text: str, announced: Sequence[Key]) -> Iterator[Row]:
+def _group_rows(text: str, announced: Sequence[Key]) -> Iterator[Row]:
     """Lists in brackets: one of columns, and those behind it that are as long."""
-    head: _Head | None = None
+    head: _TableHead | None = None
     starts = [key.start for key in announced]
     for group in _GROUP.finditer(text, max(0, starts[0] - 4000)):
         at = bisect.bisect_left(starts, group.start())
@@ -214,8 +215,8 @@ def _listed(text: str, start: int, end: int) -> list[Cell]:
     return cells
 
 
-def _of_rows(text: str) -> Iterator[Row]:
-    head: _Head | None = None
+def _table_rows(text: str) -> Iterator[Row]:
+    head: _TableHead | None = None
     for row in _ROW.finditer(text):
         cells = [cell.span(1) for cell in _TD.finditer(text, *row.span())]
         new = _head(text, cells)

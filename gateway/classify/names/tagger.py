@@ -20,12 +20,12 @@ from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.features import COLUMNS, Features
 from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
 from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.second import Doubt, Second
-from gateway.classify.names.words import Case, Gap, Words, case_of, cut, handles
+from gateway.classify.names.second import DoubtThresholds, SecondReading
+from gateway.classify.names.words import Case, TextWords, WordGap, cut, handles, letter_case
 
 WINDOW = 512
 MARGIN = 24
-"""Words. The convolutions see 1 + 2 + 4 + 8 + 1 + 2 = 18 words to either side."""
+"""TextWords. The convolutions see 1 + 2 + 4 + 8 + 1 + 2 = 18 words to either side."""
 BATCH_WORDS = 1024
 """About 20 ms on one core. More at once is no quicker a word, and whoever wants the model waits."""
 SURNAME = 0.02
@@ -47,7 +47,7 @@ class Mention:
     words: int
 
 
-class Model(Protocol):
+class TaggerModel(Protocol):
     """Rows of features in, logits out: `(texts, words, COLUMNS) int32 -> (texts, words, labels)`.
 
     Rows of zeros are padding.
@@ -71,8 +71,8 @@ class OnnxModel:
         )
 
     def __call__(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        found: npt.NDArray[np.float32] = self._session.run(None, {"rows": rows})[0]
-        return found
+        logits: npt.NDArray[np.float32] = self._session.run(None, {"rows": rows})[0]
+        return logits
 
 
 def load_features(weights: Path = WEIGHTS) -> Features:
@@ -82,8 +82,12 @@ def load_features(weights: Path = WEIGHTS) -> Features:
     )
 
 
-def load_second(weights: Path = WEIGHTS) -> Second:
-    return Second.load(weights / "second.onnx", Doubt(**card(weights)["doubt"]))
+def load_second(weights: Path = WEIGHTS) -> SecondReading:
+    doubt = card(weights)["doubt"]
+    thresholds = DoubtThresholds(
+        doubt["least"], doubt["sure"], sure_full=doubt["sure_of_more"], share=doubt["share"]
+    )
+    return SecondReading.load(weights / "second.onnx", thresholds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,9 @@ class Tagger:
     """The first model, and the second for what it doubts, where there is one. Not safe for several
     threads at once; `go_on` may call it again."""
 
-    def __init__(self, features: Features, model: Model, second: Second | None = None) -> None:
+    def __init__(
+        self, features: Features, model: TaggerModel, second: SecondReading | None = None
+    ) -> None:
         self.features = features
         self._model = model
         self.second = second
@@ -122,46 +128,46 @@ class Tagger:
 
     def find_in(
         self,
-        cuts: Sequence[Words],
+        cuts: Sequence[TextWords],
         threshold: float,
         go_on: Callable[[], None] = lambda: None,
         handle: float = 1.0,
     ) -> list[list[Mention]]:
         """As `find`, in texts that are cut already."""
-        found = self.probabilities(cuts, go_on)
+        probabilities = self.probabilities(cuts, go_on)
         return [
             [*mentions(w, p, threshold), *usernames(w, p, handle)]
-            for w, p in zip(cuts, found, strict=True)
+            for w, p in zip(cuts, probabilities, strict=True)
         ]
 
     def probabilities(
-        self, cuts: Sequence[Words], go_on: Callable[[], None] = lambda: None
+        self, cuts: Sequence[TextWords], go_on: Callable[[], None] = lambda: None
     ) -> list[Probabilities]:
         """Raises ValueError when the model's answer is none."""
-        found = [np.zeros((len(words), len(LABELS)), dtype=np.float32) for words in cuts]
+        probabilities = [np.zeros((len(words), len(LABELS)), dtype=np.float32) for words in cuts]
         for batch in _batches(list(_windows(cuts))):
             go_on()
             logits = self._logits([cuts[w.text].part(w.first, w.last) for w in batch])
             for at, w in enumerate(batch):
-                kept = logits[at, w.keep_from - w.first : w.keep_to - w.first]
-                found[w.text][w.keep_from : w.keep_to] = _softmax(kept)
+                window_logits = logits[at, w.keep_from - w.first : w.keep_to - w.first]
+                probabilities[w.text][w.keep_from : w.keep_to] = _softmax(window_logits)
         if self.second is None:
-            return found
+            return probabilities
         return [
-            self.second.settle(words, said, self.features.of, go_on)
-            for words, said in zip(cuts, found, strict=True)
+            self.second.settle(words, own, self.features.rows, go_on)
+            for words, own in zip(cuts, probabilities, strict=True)
         ]
 
-    def by(self, second: Second, text: str, threshold: float) -> list[Mention]:
+    def by(self, second: SecondReading, text: str, threshold: float) -> list[Mention]:
         """The mentions in a short text that the second model finds by itself."""
         words = cut(text)
-        return list(mentions(words, second.read(self.features.of(words)), threshold))
+        return list(mentions(words, second.read(self.features.rows(words)), threshold))
 
-    def _logits(self, windows: Sequence[Words]) -> npt.NDArray[np.float32]:
+    def _logits(self, windows: Sequence[TextWords]) -> npt.NDArray[np.float32]:
         longest = _padded(max(map(len, windows)))
         table = np.zeros((len(windows), longest, COLUMNS), dtype=np.int32)
         for at, words in enumerate(windows):
-            table[at, : len(words)] = self.features.of(words)
+            table[at, : len(words)] = self.features.rows(words)
         logits = self._model(table)
         # NaN is under every threshold: it would look like a text without names.
         if np.shape(logits) != (*table.shape[:2], len(LABELS)) or not np.isfinite(logits).all():
@@ -175,7 +181,7 @@ def _softmax(logits: npt.NDArray[np.float32]) -> Probabilities:
     return result
 
 
-def _windows(cuts: Sequence[Words]) -> Iterator[_Window]:
+def _windows(cuts: Sequence[TextWords]) -> Iterator[_Window]:
     for text, words in enumerate(cuts):
         total, first = len(words), 0
         while first < total:
@@ -206,15 +212,15 @@ def _batches(windows: list[_Window]) -> Iterator[list[_Window]]:
 
 
 def mentions(
-    words: Words,
-    found: Probabilities,
+    words: TextWords,
+    probabilities: Probabilities,
     threshold: float,
     kinds: Sequence[str] = ("PERSON", "STREET_ADDRESS"),
 ) -> Iterator[Mention]:
     """Runs of words each of which is at least as likely as the threshold to belong to the kind; a
     word that is likelier to begin a mention than to continue one begins another."""
     for kind in kinds:
-        begins, goes_on = found[:, BEGIN[kind]], found[:, INSIDE[kind]]
+        begins, goes_on = probabilities[:, BEGIN[kind]], probabilities[:, INSIDE[kind]]
         likely = begins + goes_on
         inside = likely >= threshold
         if not inside.any():
@@ -237,24 +243,28 @@ def mentions(
 
 
 def _surnames(
-    words: Words, inside: npt.NDArray[np.bool_], likely: Probabilities
+    words: TextWords, inside: npt.NDArray[np.bool_], likely: Probabilities
 ) -> npt.NDArray[np.bool_]:
     """The words behind a name that are written like the rest of it and are a person's no less than
     `SURNAME` likely. Many surnames are places' or companies' too ("Zbigniew Guimarães"), and which
     of both the model takes them for changes with what else stands in the call."""
     result = np.zeros(len(words), dtype=np.bool_)
     for at in np.flatnonzero(~inside[1:] & (likely[1:] >= SURNAME)) + 1:
-        follows = (inside[at - 1] or result[at - 1]) and words.gaps[at] == Gap.SPACE
-        result[at] = follows and case_of(words.words[at]) == Case.TITLE == case_of(
+        follows = (inside[at - 1] or result[at - 1]) and words.gaps[at] == WordGap.SPACE
+        result[at] = follows and letter_case(words.words[at]) == Case.TITLE == letter_case(
             words.words[at - 1]
         )
     return result
 
 
-def usernames(words: Words, found: Probabilities, threshold: float) -> Iterator[Mention]:
+def usernames(
+    words: TextWords, probabilities: Probabilities, threshold: float
+) -> Iterator[Mention]:
     """Handles any word of which is at least as likely as the threshold to belong to a person."""
     for first, last in handles(words):
-        likely = found[first:last, BEGIN["PERSON"]] + found[first:last, INSIDE["PERSON"]]
+        likely = (
+            probabilities[first:last, BEGIN["PERSON"]] + probabilities[first:last, INSIDE["PERSON"]]
+        )
         if (probability := float(likely.max())) >= threshold:
             start, end = words.starts[first], words.ends[last - 1]
             yield Mention(USERNAME, start, end, probability, last - first)

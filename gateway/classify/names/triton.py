@@ -28,14 +28,14 @@ from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.features import Features
 from gateway.classify.names.languages import Languages
-from gateway.classify.names.local import Reader
+from gateway.classify.names.local import NamesReader
 from gateway.classify.names.remote import Door, RemoteModel
-from gateway.classify.names.second import Second
+from gateway.classify.names.second import SecondReading
 from gateway.classify.names.tagger import (
-    Model,
     OnnxModel,
     Probabilities,
     Tagger,
+    TaggerModel,
     load_features,
     load_second,
 )
@@ -85,7 +85,7 @@ class TritonNames:
         self._running: set[RemoteModel] = set()
         self._checking = asyncio.Lock()
         self._trusted_until_s: float | None = None  # None: it failed since, or was never asked
-        self._told = ""
+        self._reported = ""
 
     async def start(self) -> None:
         """Raises ScannerUnfit where waiting would not help. While a server is not up, or not yet,
@@ -111,7 +111,7 @@ class TritonNames:
                 "serve the models/names that belongs to it (python models/build.py --only names)"
             ) from None
         except (NoScan, TimeoutError) as failure:
-            self._tell(type(failure).__name__)
+            self._report(type(failure).__name__)
 
     async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
         if (own := self._own) is None:
@@ -130,7 +130,7 @@ class TritonNames:
             raise ScanLate("names were not found in time") from None
         except ScanFailed as failure:
             self._trusted_until_s = None
-            self._tell(type(failure).__name__)
+            self._report(type(failure).__name__)
             raise
         except NoScan:
             raise
@@ -155,7 +155,7 @@ class TritonNames:
             if await self._reading(deadline, own.apart) > APART:
                 raise OtherWeights("the samples come out differently")
             self._trusted_until_s = self._clock() + TRUST_S
-            self._tell("")
+            self._report("")
 
     async def _reading(self, deadline: Deadline, work: Callable[[RemoteModel], T]) -> T:
         """Work with the model in a thread, which goes free when the caller leaves."""
@@ -169,17 +169,17 @@ class TritonNames:
             model.leave()
             self._running.discard(model)
 
-    def _tell(self, failure: str) -> None:
+    def _report(self, failure: str) -> None:
         """Once a change: this is asked for every call."""
-        if failure and not self._told:
+        if failure and not self._reported:
             log.warning(
                 "names: the model %s cannot be asked (%s); calls that need it are restricted",
                 self._served.model,
                 failure,
             )
-        if self._told and not failure:
+        if self._reported and not failure:
             log.warning("names: the model %s answers again", self._served.model)
-        self._told = failure
+        self._reported = failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,40 +190,40 @@ class _Own:
     features: Features
     foreign: Languages | None
     thresholds: dict[str, float]
-    second: Second
+    second: SecondReading
     expected: list[Probabilities]  # of the samples
 
     @classmethod
     def load(cls, weights: Path, other_languages: bool) -> _Own:
-        told = card(weights)
+        model_card = card(weights)
         features = load_features(weights)
         foreign = None
         if not other_languages:
-            measured = frozenset(told["languages"])
+            measured = frozenset(model_card["languages"])
             foreign = Languages.load(weights / "languages.npz", measured, features.lexicon)
         local = Tagger(features, OnnxModel(weights / "first.onnx"))
         expected = local.probabilities(_SAMPLES)
-        return cls(features, foreign, told["thresholds"], load_second(weights), expected)
+        return cls(features, foreign, model_card["thresholds"], load_second(weights), expected)
 
     def missed(self, weights: Path, languages: Sequence[str]) -> list[str]:
         return self._reader(OnnxModel(weights / "first.onnx")).missed(languages)
 
     def read(self, texts: Sequence[str], model: RemoteModel) -> list[list[Finding]]:
         results: list[list[Finding]] = []
-        for found in self._reader(model).read(texts, model.go_on):
-            if isinstance(found, NoScan):
-                raise copy(found)  # this frame has `found`
-            results.append(found)
+        for reading in self._reader(model).read(texts, model.go_on):
+            if isinstance(reading, NoScan):
+                raise copy(reading)  # this frame has `reading`
+            results.append(reading)
         return results
 
     def apart(self, model: RemoteModel) -> float:
         """The largest difference in any probability of any word of the samples."""
-        found = Tagger(self.features, model).probabilities(_SAMPLES, model.go_on)
-        pairs = zip(found, self.expected, strict=True)
-        return max(float(np.abs(there - here).max()) for there, here in pairs)
+        probabilities = Tagger(self.features, model).probabilities(_SAMPLES, model.go_on)
+        pairs = zip(probabilities, self.expected, strict=True)
+        return max(float(np.abs(there - onprem).max()) for there, onprem in pairs)
 
-    def _reader(self, model: Model) -> Reader:
-        return Reader(Tagger(self.features, model, self.second), self.foreign, self.thresholds)
+    def _reader(self, model: TaggerModel) -> NamesReader:
+        return NamesReader(Tagger(self.features, model, self.second), self.foreign, self.thresholds)
 
 
 _SAMPLES = [cut(text) for *_, text in CANARIES] + [cut(text) for text in NOBODY]

@@ -59,13 +59,13 @@ def _once(text: str) -> tuple[str | None, list[int]]:
     places: list[int] = []
     at = 0
     for match in _ESCAPE.finditer(text):
-        said = _meaning(match[0])
-        if said is None:
+        meaning = _meaning(match[0])
+        if meaning is None:
             continue
         start, end = match.span()
-        pieces += (text[at:start], said)
+        pieces += (text[at:start], meaning)
         places += range(at, start)
-        places += [start] * len(said)
+        places += [start] * len(meaning)
         at = end
     if not pieces:
         return None, places
@@ -82,8 +82,8 @@ def _meaning(escape: str) -> str | None:
     if head == "%":
         return urllib.parse.unquote(escape, errors="replace")
     if head == "&":
-        said = html.unescape(escape)
-        return said if said != escape else None
+        meaning = html.unescape(escape)
+        return meaning if meaning != escape else None
     if escape[1] in "\r\n":
         return ""
     octets = bytes.fromhex(escape.replace("=", ""))

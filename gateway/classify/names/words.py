@@ -29,7 +29,7 @@ class Case(IntEnum):
     UNCASED = 8  # of a script without case
 
 
-class Gap(IntEnum):
+class WordGap(IntEnum):
     """What stands before a word."""
 
     START = 0
@@ -39,7 +39,7 @@ class Gap(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextWords:
     """The words of one text with their offsets in it, in characters."""
 
     words: list[str] = field(repr=False)
@@ -50,9 +50,9 @@ class Words:
     def __len__(self) -> int:
         return len(self.words)
 
-    def part(self, first: int, last: int) -> Words:
+    def part(self, first: int, last: int) -> TextWords:
         """Some of them, as they stand in the whole text."""
-        return Words(
+        return TextWords(
             self.words[first:last],
             self.starts[first:last],
             self.ends[first:last],
@@ -60,7 +60,7 @@ class Words:
         )
 
 
-def cut(text: str) -> Words:
+def cut(text: str) -> TextWords:
     words: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -72,16 +72,16 @@ def cut(text: str) -> Words:
         starts.append(start)
         ends.append(end)
         if before < 0:
-            gaps.append(int(Gap.START))
+            gaps.append(int(WordGap.START))
         elif start == before:
-            gaps.append(int(Gap.NONE))
+            gaps.append(int(WordGap.NONE))
         else:
-            gaps.append(int(Gap.SPACE if text.find("\n", before, start) < 0 else Gap.LINE))
+            gaps.append(int(WordGap.SPACE if text.find("\n", before, start) < 0 else WordGap.LINE))
         before = end
-    return Words(words, starts, ends, gaps)
+    return TextWords(words, starts, ends, gaps)
 
 
-def case_of(word: str) -> Case:
+def letter_case(word: str) -> Case:
     if word.isdigit():
         return Case.DIGITS
     if not word.isalnum():
@@ -97,20 +97,20 @@ def case_of(word: str) -> Case:
     return Case.MIXED if word.lower() != word.upper() else Case.UNCASED
 
 
-def handles(words: Words) -> Iterator[tuple[int, int]]:
+def handles(words: TextWords) -> Iterator[tuple[int, int]]:
     """Where somebody may be called by a handle, `@anna_k`: indexes of its first word, the sign, and
     past its last. A sign inside a word (`anna@example.org`) begins none."""
     at = -1
     for _ in range(words.words.count("@")):
         at = words.words.index("@", at + 1)
-        if words.gaps[at] == Gap.NONE and _in_handle(words.words[at - 1]):
+        if words.gaps[at] == WordGap.NONE and _in_handle(words.words[at - 1]):
             continue
         end = at + 1
-        while end < len(words) and words.gaps[end] == Gap.NONE and _in_handle(words.words[end]):
+        while end < len(words) and words.gaps[end] == WordGap.NONE and _in_handle(words.words[end]):
             end += 1
         if end > at + 1:
             yield at, end
 
 
 def _in_handle(word: str) -> bool:
-    return word == "_" or case_of(word) is not Case.SIGN
+    return word == "_" or letter_case(word) is not Case.SIGN

@@ -65,7 +65,7 @@ class Alphabet:
         }
 
     @classmethod
-    def of(cls, sets: Iterable[CharSet]) -> Alphabet:
+    def from_sets(cls, sets: Iterable[CharSet]) -> Alphabet:
         classes = _common().copy()
         byte = int(classes[_ASCII:].max())
         for extra in sorted({s for s in sets if not s.names_ascii_only}, key=repr):
@@ -84,7 +84,7 @@ class Alphabet:
         folded: bytes = self._array[points].tobytes()
         return folded
 
-    def bytes_of(self, chars: CharSet) -> int:
+    def class_bytes(self, chars: CharSet) -> int:
         """The set as a bit for each byte."""
         one = chars.compiled().match
         mask = 0
@@ -105,10 +105,10 @@ def _page(classes: bytes, name: str) -> bytes:
 
 def _samples(classes: bytes, byte: int) -> Iterator[int]:
     """One character stands for its class, except in the shared last one."""
-    found = classes.find(byte)
-    while found >= 0:
-        yield found
-        found = classes.find(byte, found + 1) if byte == 255 else -1
+    place = classes.find(byte)
+    while place >= 0:
+        yield place
+        place = classes.find(byte, place + 1) if byte == 255 else -1
 
 
 @functools.cache

@@ -16,7 +16,7 @@ import orjson
 
 from gateway.classify.patterns import superset, syntax
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
-from gateway.classify.patterns.finder import Reading
+from gateway.classify.patterns.finder import ExpressionReading
 from gateway.classify.patterns.origin import origin
 
 Key: TypeAlias = tuple[str, int]
@@ -32,14 +32,14 @@ _LENGTHS = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AutomatonExpression:
     """One expression that the automaton looks for."""
 
     id: int
     database: int
     digits: int
     """Every match holds so many of them."""
-    reading: Reading
+    reading: ExpressionReading
 
 
 class Automaton:
@@ -48,13 +48,13 @@ class Automaton:
     def __init__(
         self,
         alphabet: Alphabet,
-        known: dict[Key, Known],
+        known: dict[Key, AutomatonExpression],
         databases: Sequence[hyperscan.Database],
     ) -> None:
         self.alphabet = alphabet
         self.known = known
         self._databases = databases
-        mask = alphabet.bytes_of(_DIGIT)
+        mask = alphabet.class_bytes(_DIGIT)
         self._digits = bytes(byte for byte in range(256) if mask >> byte & 1)
         self._least_digits = [
             min(k.digits for k in known.values() if k.database == at)
@@ -63,49 +63,49 @@ class Automaton:
         self._local = threading.local()
 
     @classmethod
-    def of(cls, keys: Iterable[Key]) -> Automaton:
+    def build(cls, keys: Iterable[Key]) -> Automaton:
         """Compile; takes a second or two, most of it outside of the interpreter's lock."""
         trees = _understood(keys)
-        alphabet = Alphabet.of(
-            {found for tree in trees.values() for found in syntax.char_sets(tree)}
+        alphabet = Alphabet.from_sets(
+            {chars for tree in trees.values() for chars in syntax.char_sets(tree)}
         )
         masks: dict[CharSet, int] = {}
 
-        def bytes_of(found: CharSet) -> int:
-            if found not in masks:
-                masks[found] = alphabet.bytes_of(found)
-            return masks[found]
+        def class_bytes(chars: CharSet) -> int:
+            if chars not in masks:
+                masks[chars] = alphabet.class_bytes(chars)
+            return masks[chars]
 
-        other = ~bytes_of(_DIGIT)
+        other = ~class_bytes(_DIGIT)
         expressions = [
             _Expression(
                 key,
                 tree,
-                _read(tree, bytes_of),
-                syntax.least_of(tree, lambda found: not bytes_of(found) & other),
+                _read(tree, class_bytes),
+                syntax.least_count(tree, lambda chars: not class_bytes(chars) & other),
             )
             for key, tree in trees.items()
         ]
-        known: dict[Key, Known] = {}
+        known: dict[Key, AutomatonExpression] = {}
         databases: list[hyperscan.Database] = []
         for group in _groups(expressions):
-            members, database = _compile_group(group, bytes_of, len(known))
+            members, database = _compile_group(group, class_bytes, len(known))
             if database is not None:
                 for member in members:
-                    known[member.key] = Known(
+                    known[member.key] = AutomatonExpression(
                         len(known), len(databases), member.digits, member.reading
                     )
                 databases.append(database)
         return cls(alphabet, known, databases)
 
-    def scan(self, folded: bytes, databases: Sequence[int], found: Report) -> None:
+    def scan(self, folded: bytes, databases: Sequence[int], on_match: Report) -> None:
         """Of what is reported, the id and the end mean something."""
         scratches = self._scratches()
         digits = len(folded) - len(folded.translate(None, self._digits))
         for at in databases:
             if digits < self._least_digits[at]:
                 continue
-            self._databases[at].scan(folded, match_event_handler=found, scratch=scratches[at])
+            self._databases[at].scan(folded, match_event_handler=on_match, scratch=scratches[at])
 
     def _scratches(self) -> list[hyperscan.Scratch]:
         scratches: list[hyperscan.Scratch] | None = getattr(self._local, "scratches", None)
@@ -133,7 +133,7 @@ class Automaton:
         """Only for what `dump` wrote here: Hyperscan trusts what it loads."""
         head, classes, *databases = _parts(dumped)
         known = {
-            (expression, flags): Known(id_, database, digits, _unpacked(*reading))
+            (expression, flags): AutomatonExpression(id_, database, digits, _unpacked(*reading))
             for expression, flags, id_, database, digits, *reading in orjson.loads(
                 zlib.decompress(head)
             )
@@ -161,18 +161,18 @@ def _understood(keys: Iterable[Key]) -> dict[Key, syntax.Node]:
     return trees
 
 
-def _read(tree: syntax.Node, bytes_of: Callable[[CharSet], int]) -> Reading:
+def _read(tree: syntax.Node, class_bytes: Callable[[CharSet], int]) -> ExpressionReading:
     steps = 0
-    for found in set(syntax.consumed(tree)):
-        steps |= bytes_of(found)
-    return Reading(syntax.extent(tree), steps)
+    for chars in set(syntax.consumed(tree)):
+        steps |= class_bytes(chars)
+    return ExpressionReading(syntax.extent(tree), steps)
 
 
 @dataclass(frozen=True, slots=True)
 class _Expression:
     key: Key
     tree: syntax.Node
-    reading: Reading
+    reading: ExpressionReading
     digits: int
 
 
@@ -185,26 +185,33 @@ def _groups(expressions: Sequence[_Expression]) -> Iterator[Sequence[_Expression
 
 
 def _compile_group(
-    members: Sequence[_Expression], bytes_of: Callable[[CharSet], int], first_id: int
+    members: Sequence[_Expression], class_bytes: Callable[[CharSet], int], first_id: int
 ) -> tuple[Sequence[_Expression], hyperscan.Database | None]:
-    """What Hyperscan takes. Mostly that is all; else each one is tried alone, with less and less
-    counting, and what is refused even so is left out and never skipped."""
-    written = [superset.Superset.of(member.tree, bytes_of) for member in members]
-    try:
-        return members, _compile(written, first_id)
-    except hyperscan.error:
-        pass
-    accepted = [(member, _accepted(member.tree, bytes_of)) for member in members]
-    taken = [(member, expression) for member, expression in accepted if expression is not None]
-    try:
-        return [m for m, _ in taken], _compile([e for _, e in taken], first_id)
-    except hyperscan.error:
-        return (), None
+    """What Hyperscan takes. Mostly that is all; else one after the other is tried alone, the
+    longest first, with less and less counting, until it takes the rest together. What is refused
+    even so is left out and never skipped."""
+    written = [superset.Superset.compile(member.tree, class_bytes) for member in members]
+    accepted: list[superset.Expression | None] = [*written]
+    untried = sorted(range(len(members)), key=lambda at: len(written[at].text))
+    while True:
+        taken = [(m, e) for m, e in zip(members, accepted, strict=True) if e is not None]
+        try:
+            return [m for m, _ in taken], _compile([e for _, e in taken], first_id)
+        except hyperscan.error:
+            if not untried:
+                return (), None
+        while untried:
+            at = untried.pop()
+            accepted[at] = _accepted(members[at].tree, class_bytes)
+            if accepted[at] != written[at]:
+                break
 
 
-def _accepted(tree: syntax.Node, bytes_of: Callable[[CharSet], int]) -> superset.Expression | None:
+def _accepted(
+    tree: syntax.Node, class_bytes: Callable[[CharSet], int]
+) -> superset.Expression | None:
     for counted in superset.COUNTED:
-        expression = superset.Superset.of(tree, bytes_of, counted)
+        expression = superset.Superset.compile(tree, class_bytes, counted)
         try:
             _compile([expression], 0)
         except hyperscan.error:
@@ -229,16 +236,16 @@ def _flags(expression: superset.Expression) -> int:
     return dotall | caseless
 
 
-def _packed(reading: Reading) -> tuple[int, float | None, float | None, str]:
+def _packed(reading: ExpressionReading) -> tuple[int, float | None, float | None, str]:
     extent = reading.extent
     most = None if extent.most == math.inf else extent.most
     reach = None if extent.reach == math.inf else extent.reach
     return extent.least, most, reach, f"{reading.steps:x}"
 
 
-def _unpacked(least: int, most: float | None, reach: float | None, steps: str) -> Reading:
-    return Reading(
-        syntax.Extent(
+def _unpacked(least: int, most: float | None, reach: float | None, steps: str) -> ExpressionReading:
+    return ExpressionReading(
+        syntax.MatchExtent(
             least, math.inf if most is None else most, math.inf if reach is None else reach
         ),
         int(steps, 16),

@@ -38,7 +38,7 @@ def _has_words_near(kind: type) -> bool:
     return issubclass(kind, WordsNear)
 
 
-class Words:
+class ContextWords:
     """The words around a place in one text."""
 
     def __init__(
@@ -65,23 +65,23 @@ class Words:
         """In lower case. Several recognizers often find the same number."""
         words = self._known.get(start)
         if words is None:
-            words = self._known[start] = [word.lower() for word in self._look(start)]
+            words = self._known[start] = [word.lower() for word in self._tokens_from(start)]
         return words
 
     def support(self, start: int, wanted: tuple[str, ...]) -> bool:
         """Whether one of a recognizer's context words, in lower case, is among them."""
         key = start, wanted
-        found = self._supported.get(key)
-        if found is None:
+        supported = self._supported.get(key)
+        if supported is None:
             words = [*self.around(start), *self._given]
             if self._whole_words:
-                found = bool(next((word for word in wanted if word in words), ""))
+                supported = bool(next((word for word in wanted if word in words), ""))
             else:
-                found = _is_within(words, wanted)
-            self._supported[key] = found
-        return found
+                supported = _is_within(words, wanted)
+            self._supported[key] = supported
+        return supported
 
-    def _look(self, start: int) -> list[str]:
+    def _tokens_from(self, start: int) -> list[str]:
         before = self._rules.context_prefix_count + 1  # with the finding's own first token
         try:
             if self._local is not None and self._rules.context_suffix_count == 0:
@@ -125,8 +125,8 @@ class _Tokens:
         ]
 
     def _take(self, places: Sequence[int], count: int) -> list[str]:
-        found = (self._lemmas[i] for i in places if i < len(self._lemmas))
-        return list(itertools.islice((w for w in found if w in self._keywords), count))
+        lemmas = (self._lemmas[i] for i in places if i < len(self._lemmas))
+        return list(itertools.islice((w for w in lemmas if w in self._keywords), count))
 
 
 def _is_within(words: Sequence[str], wanted: Sequence[str]) -> bool:

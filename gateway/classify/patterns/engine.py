@@ -16,18 +16,23 @@ from presidio_analyzer import (
 )
 from presidio_analyzer.nlp_engine import NlpArtifacts
 
-from gateway.classify.patterns.context import Words, enhanced
-from gateway.classify.patterns.gate import Gate
-from gateway.classify.patterns.plan import Plan, has_own_context, make_plan
+from gateway.classify.patterns.context import ContextWords, enhanced
+from gateway.classify.patterns.gate import PatternGate
+from gateway.classify.patterns.plan import ScanPlan, has_own_context, make_plan
 from gateway.classify.patterns.proxies import Scan, scanned
-from gateway.classify.patterns.recognition import Hit, keys_of, settled, without_duplicates
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.recognition import (
+    PatternHit,
+    pattern_keys,
+    settled,
+    without_duplicates,
+)
+from gateway.classify.patterns.store import BlobStore
 
 _ID = RecognizerResult.RECOGNIZER_IDENTIFIER_KEY
 _NAME = RecognizerResult.RECOGNIZER_NAME_KEY
 _BOOSTED = RecognizerResult.IS_SCORE_ENHANCED_BY_CONTEXT_KEY
 _ALLOW_FLAGS = regex.DOTALL | regex.MULTILINE | regex.IGNORECASE
-_KEPT_PLANS = 64
+_CACHED_PLANS = 64
 _new_result: Any = RecognizerResult  # typed as if it always had an explanation
 
 
@@ -42,11 +47,11 @@ class PatternEngine:
     def __init__(
         self,
         presidio: AnalyzerEngine,
-        store: Store | None = None,
+        store: BlobStore | None = None,
     ) -> None:
         self.presidio = presidio
-        self._gate = Gate(Store.of_user() if store is None else store)
-        self._plans: dict[tuple[str, tuple[str, ...] | None], Plan] = {}
+        self._gate = PatternGate(BlobStore.for_user() if store is None else store)
+        self._plans: dict[tuple[str, tuple[str, ...] | None], ScanPlan] = {}
         self._registered: list[EntityRecognizer] = []
         self.refresh()
 
@@ -54,7 +59,9 @@ class PatternEngine:
         """Look at the registry anew; what it has in patterns is built in the background."""
         self._registered = list(self.presidio.registry.recognizers)
         self._plans = {}
-        self._gate.want({key for recognizer in self._registered for key in keys_of(recognizer)})
+        self._gate.want(
+            {key for recognizer in self._registered for key in pattern_keys(recognizer)}
+        )
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Until the patterns are built. Nobody has to wait: until then everything runs."""
@@ -110,20 +117,20 @@ class PatternEngine:
 
     def find(
         self, text: str, language: str, entities: Sequence[str], score_threshold: float
-    ) -> list[Hit]:
+    ) -> list[PatternHit]:
         """The findings without Presidio's objects around them."""
         plan = self._plan(language, entities, None)
         return self._hits(plan, text, language, score_threshold, None, None)
 
     def _hits(
         self,
-        plan: Plan,
+        plan: ScanPlan,
         text: str,
         language: str,
         score_threshold: float | None,
         context: list[str] | None,
         nlp_artifacts: NlpArtifacts | None,
-    ) -> list[Hit]:
+    ) -> list[PatternHit]:
         scan = _scan(plan, text)
         if plan.quiet and (not text or (scan is not None and not scan.ends)):
             return []
@@ -135,15 +142,15 @@ class PatternEngine:
             hits = self._enhance_as_presidio(plan, text, hits, artifacts, context)
         else:
             self._enhance(plan, text, hits, artifacts, context, score_threshold)
-        kept = self._over_threshold(hits, score_threshold)
-        return sorted(without_duplicates(kept), key=_by_score)
+        remaining = self._over_threshold(hits, score_threshold)
+        return sorted(without_duplicates(remaining), key=_by_score)
 
     def _plan(
         self,
         language: str,
         entities: Sequence[str] | None,
         ad_hoc: list[EntityRecognizer] | None,
-    ) -> Plan:
+    ) -> ScanPlan:
         if self.presidio.registry.recognizers != self._registered:
             self.refresh()
         if ad_hoc:
@@ -151,7 +158,7 @@ class PatternEngine:
         key = language, tuple(entities) if entities else None
         plan = self._plans.get(key)
         if plan is None or plan.automaton is not self._gate.automaton:
-            if len(self._plans) >= _KEPT_PLANS:
+            if len(self._plans) >= _CACHED_PLANS:
                 self._plans = {}
             plan = self._plans[key] = self._make_plan(language, entities, None)
         return plan
@@ -161,7 +168,7 @@ class PatternEngine:
         language: str,
         entities: Sequence[str] | None,
         ad_hoc: list[EntityRecognizer] | None,
-    ) -> Plan:
+    ) -> ScanPlan:
         wanted = list(entities) if entities else None
         recognizers = self.presidio.registry.get_recognizers(
             language=language,
@@ -180,16 +187,16 @@ class PatternEngine:
 
     def _enhance(
         self,
-        plan: Plan,
+        plan: ScanPlan,
         text: str,
-        hits: list[Hit],
+        hits: list[PatternHit],
         artifacts: _Artifacts,
         context: list[str] | None,
         score_threshold: float | None,
     ) -> None:
         rules: Any = self.presidio.context_aware_enhancer
         least = 0.0 if score_threshold is None else score_threshold
-        words: Words | None = None
+        words: ContextWords | None = None
         for hit in hits:
             wanted = plan.contexts.get(id(hit.recognizer))
             if wanted is None:
@@ -200,18 +207,18 @@ class PatternEngine:
             if words is None:
                 engine = None if artifacts.given else self.presidio.nlp_engine
                 given = [word.lower() for word in context or ()]
-                words = Words(text, engine, artifacts.get, rules, given)
+                words = ContextWords(text, engine, artifacts.get, rules, given)
             if words.support(hit.start, wanted):
                 hit.score = better
 
     def _enhance_as_presidio(
         self,
-        plan: Plan,
+        plan: ScanPlan,
         text: str,
-        hits: list[Hit],
+        hits: list[PatternHit],
         artifacts: _Artifacts,
         context: list[str] | None,
-    ) -> list[Hit]:
+    ) -> list[PatternHit]:
         results = self.presidio._enhance_using_context(
             text,
             [_explained(hit) for hit in hits],
@@ -221,7 +228,9 @@ class PatternEngine:
         )
         return [_hit(result, plan.recognizers) for result in results]
 
-    def _over_threshold(self, hits: list[Hit], score_threshold: float | None) -> list[Hit]:
+    def _over_threshold(
+        self, hits: list[PatternHit], score_threshold: float | None
+    ) -> list[PatternHit]:
         if score_threshold is not None:
             return [hit for hit in hits if hit.score >= score_threshold]
         default = self.presidio.default_score_threshold
@@ -248,8 +257,8 @@ class _Artifacts:
         return self._made
 
 
-def _run(plan: Plan, text: str, scan: Scan | None, artifacts: _Artifacts) -> list[Hit]:
-    hits: list[Hit] = []
+def _run(plan: ScanPlan, text: str, scan: Scan | None, artifacts: _Artifacts) -> list[PatternHit]:
+    hits: list[PatternHit] = []
     if scan is not None:
         for id_, ends in scan.ends.items():
             for job in plan.gated.get(id_, ()):
@@ -265,9 +274,9 @@ def _run(plan: Plan, text: str, scan: Scan | None, artifacts: _Artifacts) -> lis
 
 
 def _whole_hits(
-    plan: Plan, text: str, scan: Scan | None, opened: list[Any], artifacts: _Artifacts
-) -> list[Hit]:
-    hits: list[Hit] = []
+    plan: ScanPlan, text: str, scan: Scan | None, opened: list[Any], artifacts: _Artifacts
+) -> list[PatternHit]:
+    hits: list[PatternHit] = []
     with scanned(scan):
         for recognizer in plan.wholes:
             results = recognizer.analyze(
@@ -280,7 +289,7 @@ def _whole_hits(
     return hits
 
 
-def _scan(plan: Plan, text: str) -> Scan | None:
+def _scan(plan: ScanPlan, text: str) -> Scan | None:
     automaton = plan.automaton
     if automaton is None or not plan.databases or not text:
         return None
@@ -294,7 +303,7 @@ def _scan(plan: Plan, text: str) -> Scan | None:
     return Scan(text, folded, ends, automaton)
 
 
-def _opened_wholes(plan: Plan, scan: Scan | None) -> list[Any]:
+def _opened_wholes(plan: ScanPlan, scan: Scan | None) -> list[Any]:
     if scan is None or not plan.gated_wholes:
         return []
     opened = {at for id_ in scan.ends for at in plan.gated_wholes.get(id_, ())}
@@ -305,7 +314,7 @@ def _owned(
     results: Iterable[RecognizerResult],
     recognizer: Any,
     recognizers: Mapping[str, EntityRecognizer],
-) -> Iterable[Hit]:
+) -> Iterable[PatternHit]:
     """Presidio goes on with what names one of the recognizers that it asked, or none."""
     for result in results:
         named = copy.copy(result)  # who returned it may keep it
@@ -316,12 +325,14 @@ def _owned(
             yield _hit(named, recognizers)
 
 
-def _hit(result: RecognizerResult, recognizers: Mapping[str, EntityRecognizer]) -> Hit:
+def _hit(result: RecognizerResult, recognizers: Mapping[str, EntityRecognizer]) -> PatternHit:
     owner = recognizers[result.recognition_metadata[_ID]]
-    return Hit(result.entity_type, result.start, result.end, result.score, owner, result=result)
+    return PatternHit(
+        result.entity_type, result.start, result.end, result.score, owner, result=result
+    )
 
 
-def _result(hit: Hit) -> RecognizerResult:
+def _result(hit: PatternHit) -> RecognizerResult:
     if hit.result is None:
         metadata = {_NAME: hit.recognizer.name, _ID: hit.recognizer.id}
         made: RecognizerResult = _new_result(
@@ -334,7 +345,7 @@ def _result(hit: Hit) -> RecognizerResult:
     return result
 
 
-def _explained(hit: Hit) -> RecognizerResult:
+def _explained(hit: PatternHit) -> RecognizerResult:
     """An enhancer writes into the explanation what it did."""
     if hit.result is not None:
         return hit.result
@@ -343,12 +354,12 @@ def _explained(hit: Hit) -> RecognizerResult:
     return result
 
 
-def _is_boosted(hit: Hit) -> bool:
+def _is_boosted(hit: PatternHit) -> bool:
     """By its own recognizer."""
     return hit.result is not None and bool(hit.result.recognition_metadata.get(_BOOSTED))
 
 
-def _own_threshold(hit: Hit, default: float) -> float:
+def _own_threshold(hit: PatternHit, default: float) -> float:
     """The recognizer's for this type, else its general one, else the engine's."""
     thresholds: dict[str, float] = hit.recognizer.score_thresholds
     for name in (hit.type, "default"):
@@ -357,5 +368,5 @@ def _own_threshold(hit: Hit, default: float) -> float:
     return default
 
 
-def _by_score(hit: Hit) -> tuple[float, int, int]:
+def _by_score(hit: PatternHit) -> tuple[float, int, int]:
     return -hit.score, hit.start, hit.start - hit.end

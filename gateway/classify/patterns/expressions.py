@@ -2,7 +2,7 @@
 those of all recognizers for half a second, most of a scan worker's start; what it makes of them
 pickles, and is there again in ten milliseconds.
 
-While `kept` holds, `regex.compile` answers from what was kept, for the same text and the same
+While `caching` holds, `regex.compile` answers from what was kept, for the same text and the same
 flags, and does the rest itself.
 """
 
@@ -20,7 +20,7 @@ import orjson
 import regex
 
 from gateway.classify.patterns.origin import origin
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 
 Expressions = dict[tuple[str, int], Any]
 _compile: Any = regex.compile
@@ -29,10 +29,10 @@ _ALLOWED = frozenset({("regex._regex", "compile"), ("_regex", "compile")})
 
 
 @contextmanager
-def kept(store: Store, of: bytes) -> Iterator[None]:
-    """For a start that `of` describes: what it compiled is kept if it succeeds. For one thread,
-    before there are others that compile."""
-    name = _name(of)
+def caching(store: BlobStore, key_bytes: bytes) -> Iterator[None]:
+    """For a start that `key_bytes` describes: what it compiled is kept if it succeeds. For one
+    thread, before there are others that compile."""
+    name = _name(key_bytes)
     known = _read(store.read(name))
     used: Expressions = {}
 
@@ -53,19 +53,19 @@ def kept(store: Store, of: bytes) -> Iterator[None]:
         store.write(name, pickle.dumps(used))
 
 
-def _name(of: bytes) -> str:
+def _name(key_bytes: bytes) -> str:
     parts = orjson.dumps([*origin(), sys.version])
-    return f"regex-{hashlib.sha256(parts + of).hexdigest()}"
+    return f"regex-{hashlib.sha256(parts + key_bytes).hexdigest()}"
 
 
 def _read(blob: bytes | None) -> Expressions:
     if blob is None:
         return {}
     try:
-        found: Expressions = _Unpickler(io.BytesIO(blob)).load()
+        expressions: Expressions = _Unpickler(io.BytesIO(blob)).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError):
         return {}
-    return found
+    return expressions
 
 
 class _Unpickler(pickle.Unpickler):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import regex
 
 from gateway.classify.patterns.alphabet import ALL
-from gateway.classify.patterns.syntax import Extent
+from gateway.classify.patterns.syntax import MatchExtent
 from gateway.classify.scanner.effort import spend
 
 _WHOLE = 64
@@ -25,22 +25,22 @@ _WHOLE = 64
 finding out where to look (measured November 2026)."""
 _WIDE = 48
 """Characters. What matches at most this much is not worth looking for where its match must end."""
-_STEPS_A_CHARACTER, _STEPS_A_CHARACTER_OF_MANY = 0.2, 1
+_STEPS_A_CHARACTER, _STEPS_A_CHARACTER_WIDE = 0.2, 1
 _STEPS_A_REPORT, _STEPS_A_REGION, _STEPS_A_MATCH = 0.25, 1, 4
 """What effort.py counts: a character where matches can start, of expressions with a short match and
 of those with a long one, which try more at each; a report of the automaton; a region; a match,
 whose digits somebody checks."""
 _BEHIND = 0.25
 """Of those for a character: for one behind a region, which is looked at too."""
-_LOOK = 3
+_LOOKBEHIND = 3
 """What `$` and `\\b` see behind the last character, and one more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ExpressionReading:
     """What the finder has to know of an expression: its extent, and the bytes it can step over."""
 
-    extent: Extent
+    extent: MatchExtent
     steps: int
 
     @property
@@ -48,14 +48,14 @@ class Reading:
         return self.extent.reach != float("inf") and self.extent.most != float("inf")
 
 
-class Finder:
+class ExpressionFinder:
     """One expression, compiled as Presidio compiles it."""
 
-    def __init__(self, expression: str, flags: int, reading: Reading | None) -> None:
+    def __init__(self, expression: str, flags: int, reading: ExpressionReading | None) -> None:
         self._expression, self._flags = expression, flags
         self._reading = reading
-        of_many = reading is not None and reading.extent.most > _WIDE
-        self._steps_a_character = _STEPS_A_CHARACTER_OF_MANY if of_many else _STEPS_A_CHARACTER
+        wide = reading is not None and reading.extent.most > _WIDE
+        self._steps_a_character = _STEPS_A_CHARACTER_WIDE if wide else _STEPS_A_CHARACTER
 
     @functools.cached_property
     def pattern(self) -> regex.Pattern[str]:
@@ -109,7 +109,7 @@ class Finder:
         return None
 
 
-def _bounded(extent: Extent, ends: Sequence[int], length: int) -> list[tuple[int, int, int]]:
+def _bounded(extent: MatchExtent, ends: Sequence[int], length: int) -> list[tuple[int, int, int]]:
     """A report at `end` is a match that ends there or one before (superset.py), or the least part
     of one that goes on; it starts before `end`, and at most its longest match before that."""
     most, reach = int(extent.most), int(extent.reach)
@@ -118,14 +118,14 @@ def _bounded(extent: Extent, ends: Sequence[int], length: int) -> list[tuple[int
         first = max(end - 1 - most, 0)
         if regions and first <= regions[-1][1]:
             first = regions.pop()[0]
-        regions.append((first, end, min(end + reach + _LOOK, length)))
+        regions.append((first, end, min(end + reach + _LOOKBEHIND, length)))
     return regions
 
 
 def _between_stops(
     forward: regex.Pattern[bytes],
     backward: regex.Pattern[bytes],
-    extent: Extent,
+    extent: MatchExtent,
     folded: bytes,
     ends: Sequence[int],
 ) -> list[tuple[int, int, int]]:
@@ -154,7 +154,7 @@ def _between_stops(
         last = bisect.bisect_right(ends, min(stop + 1, end + extent.most), lo=at) - 1
         if last >= at:
             end, at = ends[last], last + 1
-        horizon = min(stop + _LOOK, end + extent.reach + _LOOK, len(folded))
+        horizon = min(stop + _LOOKBEHIND, end + extent.reach + _LOOKBEHIND, len(folded))
         regions.append((first, end, int(horizon)))
     return regions
 

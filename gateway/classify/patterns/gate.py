@@ -13,17 +13,17 @@ from contextvars import ContextVar
 import hyperscan
 
 from gateway.classify.patterns.automaton import Automaton, Key, fingerprint
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 
 log = logging.getLogger(__name__)
 _NICE = 10
 _awaited = ContextVar("awaited", default=False)
 
 
-class Gate:
+class PatternGate:
     """`automaton` is None until there is one; it is replaced by one that knows more expressions."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: BlobStore) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._wanted: frozenset[Key] = frozenset()
@@ -74,7 +74,7 @@ class Gate:
                     return
                 keys = self._wanted
             try:
-                built = Automaton.of(sorted(keys))
+                built = Automaton.build(sorted(keys))
             except Exception as exc:  # noqa: BLE001 - without it everything runs, only slower
                 log.warning("no pattern database (%s); every pattern runs", type(exc).__name__)
             else:

@@ -14,7 +14,7 @@ from typing import Any
 from presidio_analyzer import Pattern, PatternRecognizer, RecognizerResult
 
 
-class Narrowing(PatternRecognizer):
+class NarrowingRecognizer(PatternRecognizer):
     """Its findings are parts of what its patterns match."""
 
     patterns: list[Pattern]
@@ -31,16 +31,16 @@ class Narrowing(PatternRecognizer):
         nlp_artifacts: Any = None,
         regex_flags: int | None = None,
     ) -> list[RecognizerResult]:
-        found = super().analyze(text, entities, nlp_artifacts, regex_flags)
+        results = super().analyze(text, entities, nlp_artifacts, regex_flags)
         return [
             _part(whole, start, end)
-            for whole in found
+            for whole in results
             for start, end in self.parts(text, _pattern(whole), whole.start, whole.end)
         ]
 
 
-def _pattern(found: RecognizerResult) -> str:
-    return str(found.analysis_explanation.pattern_name)
+def _pattern(result: RecognizerResult) -> str:
+    return str(result.analysis_explanation.pattern_name)
 
 
 def _part(whole: RecognizerResult, start: int, end: int) -> RecognizerResult:

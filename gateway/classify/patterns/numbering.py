@@ -19,7 +19,7 @@ from typing import Any
 
 import regex
 from phonenumbers import PhoneMetadata, ValidationResult
-from phonenumbers.data import _COUNTRY_CODE_TO_REGION_CODE as REGIONS_OF_CODE
+from phonenumbers.data import _COUNTRY_CODE_TO_REGION_CODE as REGIONS_BY_CODE
 
 from gateway.classify.patterns import syntax
 
@@ -53,14 +53,14 @@ class Scheme:
         self.prefix_rule = metadata.national_prefix_transform_rule
         leading = metadata.leading_digits
         self.leading = None if leading is None else re.compile(leading)
-        self._of_length: dict[int, re.Pattern[str] | None] = {}
+        self._by_length: dict[int, re.Pattern[str] | None] = {}
         verdicts = [_test_length("0" * n, metadata) for n in range(_MOST_WITH_CODE)]
         long = ValidationResult.TOO_LONG
         possible = (long, ValidationResult.IS_POSSIBLE)
         self._may_lose_prefix = frozenset(n for n, v in enumerate(verdicts) if v in possible)
         self._too_long = frozenset(n for n, v in enumerate(verdicts) if v == long)
 
-    def patterns_of_length(self, length: int) -> Sequence[str]:
+    def patterns_by_length(self, length: int) -> Sequence[str]:
         """Of the kinds of numbers that can be so long."""
         own = self._metadata
         if self.lengths and length not in self.lengths:
@@ -78,12 +78,10 @@ class Scheme:
         """Whether it is of some kind (`_number_type_helper`)."""
         length = len(number)
         try:
-            of_length = self._of_length[length]
+            pattern = self._by_length[length]
         except KeyError:
-            of_length = self._of_length[length] = _any_of(self.patterns_of_length(length))
-        return (
-            of_length is not None and of_length.fullmatch(number) is not None and self.fits(number)
-        )
+            pattern = self._by_length[length] = _any_pattern(self.patterns_by_length(length))
+        return pattern is not None and pattern.fullmatch(number) is not None and self.fits(number)
 
     def fits(self, number: str) -> bool:
         """Whether it looks like one of these at all."""
@@ -141,7 +139,7 @@ def _first_digits(expression: str) -> frozenset[str]:
     return frozenset(d for d in "0123456789" if regex.match(expression, d, partial=True))
 
 
-def _any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
+def _any_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(f"(?:{p})" for p in dict.fromkeys(patterns))) if patterns else None
 
 
@@ -154,28 +152,30 @@ class Country:
     """All that share a country code."""
 
     def __init__(self, code: int) -> None:
-        self._schemes = [_scheme(region, code) for region in REGIONS_OF_CODE[code]]
+        self._schemes = [_scheme(region, code) for region in REGIONS_BY_CODE[code]]
         self.main = self._schemes[0]
-        self._of_length: dict[int, re.Pattern[str] | None] = {}
+        self._by_length: dict[int, re.Pattern[str] | None] = {}
 
     def has(self, number: str) -> bool:
         """Whether it is valid (`is_valid_number`)."""
         length = len(number)
         try:
-            of_length = self._of_length[length]
+            pattern = self._by_length[length]
         except KeyError:
-            of_length = self._of_length[length] = self._any_of_length(length)
+            pattern = self._by_length[length] = self._any_by_length(length)
         return (
-            of_length is not None
-            and of_length.fullmatch(number) is not None
+            pattern is not None
+            and pattern.fullmatch(number) is not None
             and self._has_in_turn(number)
         )
 
-    def _any_of_length(self, length: int) -> re.Pattern[str] | None:
+    def _any_by_length(self, length: int) -> re.Pattern[str] | None:
         """Dozens of regions share some codes; hardly any number is one of theirs."""
         if not _LEAST <= length <= _MOST:
             return None
-        return _any_of([p for scheme in self._schemes for p in scheme.patterns_of_length(length)])
+        return _any_pattern(
+            [p for scheme in self._schemes for p in scheme.patterns_by_length(length)]
+        )
 
     def _has_in_turn(self, number: str) -> bool:
         if len(self._schemes) == 1:
@@ -199,7 +199,7 @@ def country_code(digits: str) -> int | None:
     if digits.startswith("0"):
         return None
     codes = (int(digits[:n]) for n in range(1, min(len(digits), 3) + 1))
-    return next((code for code in codes if code in REGIONS_OF_CODE), None)
+    return next((code for code in codes if code in REGIONS_BY_CODE), None)
 
 
 def is_international(digits: str) -> bool:
@@ -219,19 +219,19 @@ class Numbering:
         self._scheme = _scheme(region, own.country_code)
         self._country = _country(own.country_code)
         self.country_code = self._scheme.code
-        abroad = own.international_prefix or "(?!)"
-        self._abroad = re.compile(abroad)
-        self._abroad_digits = _first_digits(abroad)
+        prefix = own.international_prefix or "(?!)"
+        self._international = re.compile(prefix)
+        self._international_digits = _first_digits(prefix)
         schemes = (self._scheme, self._country.main)
-        lengths = frozenset(n for r in REGIONS_OF_CODE[own.country_code] for n in _lengths(r))
-        after_prefix = int(syntax.extent(syntax.parse(abroad, 0)).least) + _LEAST_AFTER_PREFIX
+        lengths = frozenset(n for r in REGIONS_BY_CODE[own.country_code] for n in _lengths(r))
+        after_prefix = int(syntax.extent(syntax.parse(prefix, 0)).least) + _LEAST_AFTER_PREFIX
         self.least_digits = min(min(lengths), after_prefix)
         """Of any number; phonenumbers looks at how two digits are written, and never at three."""
         self._totals = _totals(lengths, len(self.country_code), schemes)
 
     @staticmethod
     @functools.cache
-    def of(region: str) -> Numbering:
+    def for_region(region: str) -> Numbering:
         return Numbering(region)
 
     @staticmethod
@@ -242,12 +242,12 @@ class Numbering:
         """Whether some run with this first digit and of this length could be a number."""
         if length < self.least_digits:
             return False
-        return first in self._abroad_digits or self._totals is None or length in self._totals
+        return first in self._international_digits or self._totals is None or length in self._totals
 
     def has(self, digits: str) -> bool:
         """Whether they are a valid number, and written as one."""
-        if digits[0] in self._abroad_digits:
-            match = self._abroad.match(digits)
+        if digits[0] in self._international_digits:
+            match = self._international.match(digits)
             if match is not None and not digits.startswith("0", match.end()):
                 return is_international(digits[match.end() :])
         own, country = self._scheme, self._country

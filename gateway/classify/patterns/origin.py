@@ -43,8 +43,8 @@ def _code() -> str:
         spec = importlib.util.find_spec(name)
         assert spec is not None
         assert spec.origin is not None
-        here = Path(spec.origin)
-        source = here.with_name(here.name.partition(".")[0] + ".py")  # also of what is compiled
+        origin = Path(spec.origin)
+        source = origin.with_name(origin.name.partition(".")[0] + ".py")  # also of what is compiled
         digest.update(source.read_bytes() + b"\0")
     return digest.hexdigest()
 

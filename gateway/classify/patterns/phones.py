@@ -50,7 +50,7 @@ _LONGEST = 250
 """Characters. phonenumbers parses no more."""
 
 
-class _OutOfTries(Exception):
+class _TriesExhausted(Exception):
     """What was spared might have been the end of phonenumbers' patience."""
 
 
@@ -73,7 +73,7 @@ def gate_expression(recognizer: Any) -> tuple[str, int]:
 
 @functools.lru_cache(maxsize=32)
 def _least_digits(regions: tuple[str, ...]) -> int:
-    return min((Numbering.of(region).least_digits for region in regions), default=1)
+    return min((Numbering.for_region(region).least_digits for region in regions), default=1)
 
 
 def _signs(least: int) -> tuple[str, str, str]:
@@ -99,12 +99,12 @@ def _place(least: int) -> re.Pattern[str]:
 
 def find(recognizer: Any, text: str) -> set[tuple[int, int]]:
     """The spans that the recognizer finds."""
-    candidates = Candidates(text, tuple(recognizer.supported_regions))
+    candidates = PhoneCandidates(text, tuple(recognizer.supported_regions))
     try:
         if len(text) > _COUNTED:
-            return candidates.found_in(candidates.possible_regions())
-        return candidates.found_together()
-    except _OutOfTries:
+            return candidates.matches_in(candidates.possible_regions())
+        return candidates.matches_together()
+    except _TriesExhausted:
         return {
             (match.start, match.end)
             for region in recognizer.supported_regions
@@ -113,7 +113,7 @@ def find(recognizer: Any, text: str) -> set[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PhoneCandidate:
     """A run that phonenumbers would look at, the regions for which it or a part of it can be a
     number (a bit for each), and how many tries went into runs before it that were none at all."""
 
@@ -124,14 +124,14 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PhoneSpan:
     """Of a number, as much of phonenumbers' match as is asked for."""
 
     start: int
     end: int
 
 
-class Candidates:
+class PhoneCandidates:
     """The runs of one text, found once for all regions."""
 
     def __init__(self, text: str, regions: tuple[str, ...]) -> None:
@@ -141,16 +141,16 @@ class Candidates:
         self._least = _least_digits(regions)
         self._before = _LEAD_MOST + _APART * (self._least - 1)
         self._place = _DIGIT if len(text) > _COUNTED else _place(self._least)
-        self._after: dict[int, Candidate | None] = {}
+        self._after: dict[int, PhoneCandidate | None] = {}
         self._masks: dict[str, int] = {}
-        self._spans: dict[tuple[int, str], Span | None] = {}
+        self._spans: dict[tuple[int, str], PhoneSpan | None] = {}
 
-    def after(self, index: int) -> Candidate | None:
+    def after(self, index: int) -> PhoneCandidate | None:
         if index not in self._after:
             self._after[index] = self._search(index)
         return self._after[index]
 
-    def _search(self, index: int) -> Candidate | None:
+    def _search(self, index: int) -> PhoneCandidate | None:
         spared = 0
         while True:
             place = self._place.search(self.text, index)
@@ -164,14 +164,14 @@ class Candidates:
                 run = run[: second.start()]
             regions = self.with_parts(run)
             if regions:
-                return Candidate(start, run, regions, spared)
+                return PhoneCandidate(start, run, regions, spared)
             spared += tries(run)
             index = start + len(run)
 
-    def found_together(self) -> set[tuple[int, int]]:
+    def matches_together(self) -> set[tuple[int, int]]:
         """While a region finds nothing but whole runs it goes through the same ones as all. Where
         it might find a part of one it goes its own way, from the beginning."""
-        found: set[tuple[int, int]] = set()
+        spans: set[tuple[int, int]] = set()
         astray, index = 0, 0
         while (candidate := self.after(index)) is not None:
             start, run = candidate.start, candidate.run
@@ -181,15 +181,15 @@ class Candidates:
                 continue
             whole = self.as_number(run)
             if whole is not None and whole & regions and self.span(run, start) is not None:
-                found.add((start, index))
+                spans.add((start, index))
                 regions &= ~whole
             if whole is None or not run.isdecimal():
                 astray |= regions
         if astray:
-            found |= self.found_in([at for at in range(len(self.regions)) if astray >> at & 1])
-        return found
+            spans |= self.matches_in([at for at in range(len(self.regions)) if astray >> at & 1])
+        return spans
 
-    def found_in(self, regions: Sequence[int]) -> set[tuple[int, int]]:
+    def matches_in(self, regions: Sequence[int]) -> set[tuple[int, int]]:
         matchers = (Matcher(self, at) for at in regions)
         return {(match.start, match.end) for matcher in matchers for match in matcher}
 
@@ -203,9 +203,9 @@ class Candidates:
         """Those for which some run can be a number. While nothing is found, all go through the same
         runs; so one that finds nothing in these finds nothing at all."""
         mask, index = 0, 0
-        while mask != self._all and (found := self.after(index)) is not None:
-            mask |= found.regions
-            index = found.start + len(found.run)
+        while mask != self._all and (candidate := self.after(index)) is not None:
+            mask |= candidate.regions
+            index = candidate.start + len(candidate.run)
         return [at for at in range(len(self.regions)) if mask >> at & 1]
 
     def as_number(self, run: str) -> int | None:
@@ -213,7 +213,7 @@ class Candidates:
         if len(run) > _LONGEST or not run:
             return 0
         if _PLAIN.match(run):
-            return self._of_digits("".join(_BLOCK.findall(run)))
+            return self._digit_regions("".join(_BLOCK.findall(run)))
         if match := _INTERNATIONAL.match(run):
             digits = "".join(_BLOCK.findall(match[1]))
             if numbering.country_code(digits) is not None:  # then the region says nothing
@@ -226,13 +226,13 @@ class Candidates:
             return self._all
         if len(run) < self._least:
             return 0
-        mask = self._of_digits("".join(_BLOCK.findall(run)))
+        mask = self._digit_regions("".join(_BLOCK.findall(run)))
         if not run.isdecimal():
             for part in _parts(run):
-                mask |= self._of_digits("".join(_BLOCK.findall(part)))
+                mask |= self._digit_regions("".join(_BLOCK.findall(part)))
         return mask
 
-    def _of_digits(self, digits: str) -> int:
+    def _digit_regions(self, digits: str) -> int:
         if len(digits) < self._least:
             return 0
         mask = self._masks.get(digits)
@@ -244,12 +244,12 @@ class Candidates:
             self._masks[digits] = mask
         return mask
 
-    def span(self, run: str, start: int) -> Span | None:
+    def span(self, run: str, start: int) -> PhoneSpan | None:
         """Where a number stands, unless its brackets or its neighbours say that it is none."""
         place = start, run
         if place not in self._spans:
             free = self._stands_free(run, start)
-            self._spans[place] = Span(start, start + len(run)) if free else None
+            self._spans[place] = PhoneSpan(start, start + len(run)) if free else None
         return self._spans[place]
 
     def _stands_free(self, run: str, start: int) -> bool:
@@ -287,14 +287,14 @@ def _numberings_like(
     regions: tuple[str, ...], first: str, length: int
 ) -> tuple[tuple[int, Numbering], ...]:
     """The regions, as bits, for which a run of this shape is worth a look."""
-    numberings = [(1 << at, Numbering.of(region)) for at, region in enumerate(regions)]
+    numberings = [(1 << at, Numbering.for_region(region)) for at, region in enumerate(regions)]
     return tuple((bit, n) for bit, n in numberings if n.has_like(first, length))
 
 
 class Matcher(PhoneNumberMatcher):
     """phonenumbers' matcher for one region, over shared candidates."""
 
-    def __init__(self, candidates: Candidates, at: int) -> None:
+    def __init__(self, candidates: PhoneCandidates, at: int) -> None:
         super().__init__(candidates.text, candidates.regions[at], leniency=Leniency.VALID)
         self._candidates = candidates
         self._bit = 1 << at
@@ -302,19 +302,19 @@ class Matcher(PhoneNumberMatcher):
 
     def _find(self, index: int) -> Any:
         while self._max_tries > self._spared:
-            found = self._candidates.after(index)
-            if found is None:
+            candidate = self._candidates.after(index)
+            if candidate is None:
                 return None
-            self._spared += found.spared
-            if found.regions & self._bit:
-                match = self._extract_match(found.run, found.start)
+            self._spared += candidate.spared
+            if candidate.regions & self._bit:
+                match = self._extract_match(candidate.run, candidate.start)
                 if match is not None:
                     return match
                 self._max_tries -= 1
             else:
-                self._spared += tries(found.run)
-            index = found.start + len(found.run)
-        raise _OutOfTries
+                self._spared += tries(candidate.run)
+            index = candidate.start + len(candidate.run)
+        raise _TriesExhausted
 
     def _extract_match(self, candidate: str, offset: int) -> Any:
         if candidate.isdecimal():  # neither a date nor a time, and without parts

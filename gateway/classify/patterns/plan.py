@@ -9,12 +9,17 @@ from typing import Any
 from presidio_analyzer import EntityRecognizer
 from presidio_analyzer.context_aware_enhancers import LemmaContextAwareEnhancer
 
-from gateway.classify.patterns.automaton import Automaton, Key, Known
-from gateway.classify.patterns.recognition import Job, Whole, keys_of, work_of
+from gateway.classify.patterns.automaton import Automaton, AutomatonExpression, Key
+from gateway.classify.patterns.recognition import (
+    Job,
+    WholeRecognizer,
+    pattern_keys,
+    recognizer_work,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScanPlan:
     """What to run for one language and one choice of entities."""
 
     recognizers: dict[str, EntityRecognizer]
@@ -40,35 +45,35 @@ def make_plan(
     wanted: list[str],
     automaton: Automaton | None,
     own_context: bool,
-) -> Plan:
-    wholes: list[Whole] = []
+) -> ScanPlan:
+    wholes: list[WholeRecognizer] = []
     jobs: list[Job] = []
     for recognizer in recognizers:
         if not recognizer.is_loaded:
             recognizer.load()
             recognizer.is_loaded = True
-        work = work_of(recognizer, automaton)
-        if isinstance(work, Whole):
+        work = recognizer_work(recognizer, automaton)
+        if isinstance(work, WholeRecognizer):
             wholes.append(work)
         else:
             jobs += work
     databases, gated, ungated = _gates(jobs, automaton)
     known = {} if automaton is None else automaton.known
     free = tuple(w.recognizer for w in wholes if _ids(w.keys, known) is None)
-    kept = [w for w in wholes if _ids(w.keys, known) is not None]
+    remaining = [w for w in wholes if _ids(w.keys, known) is not None]
     opening: dict[int, tuple[int, ...]] = {}
-    for at, whole in enumerate(kept):
+    for at, whole in enumerate(remaining):
         for id_ in _ids(whole.keys, known) or ():
             opening[id_] = (*opening.get(id_, ()), at)
     for whole in wholes:
-        databases |= {known[key].database for key in keys_of(whole.recognizer) if key in known}
-    return Plan(
+        databases |= {known[key].database for key in pattern_keys(whole.recognizer) if key in known}
+    return ScanPlan(
         recognizers={recognizer.id: recognizer for recognizer in recognizers},
         entities=wanted,
         ungated=ungated,
         gated=gated,
         wholes=free,
-        wholes_with_gates=tuple(w.recognizer for w in kept),
+        wholes_with_gates=tuple(w.recognizer for w in remaining),
         gated_wholes=opening,
         quiet=not ungated and not free and bool(databases),
         databases=tuple(sorted(databases)),
@@ -96,14 +101,16 @@ def _gates(
     return databases, gated, tuple(ungated)
 
 
-def _ids(keys: Iterable[Key] | None, known: Mapping[Key, Known]) -> frozenset[int] | None:
+def _ids(
+    keys: Iterable[Key] | None, known: Mapping[Key, AutomatonExpression]
+) -> frozenset[int] | None:
     """None when the automaton does not look for all of them."""
     if keys is None:
         return None
-    found = [known.get(key) for key in keys]
-    if any(one is None for one in found):
+    ids = [known.get(key) for key in keys]
+    if any(one is None for one in ids):
         return None
-    return frozenset(one.id for one in found if one is not None)
+    return frozenset(one.id for one in ids if one is not None)
 
 
 def has_own_context(enhancer: object, recognizers: Iterable[EntityRecognizer]) -> bool:

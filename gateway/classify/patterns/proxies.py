@@ -17,7 +17,7 @@ from typing import Any
 from presidio_analyzer import Pattern
 
 from gateway.classify.patterns.automaton import Automaton, Key
-from gateway.classify.patterns.finder import Finder
+from gateway.classify.patterns.finder import ExpressionFinder
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Scan:
     automaton: Automaton
 
 
-class _Local(threading.local):
+class _ScanLocal(threading.local):
     scan: Scan | None = None
 
 
-_running = _Local()
+_running = _ScanLocal()
 
 
 @contextlib.contextmanager
@@ -52,7 +52,7 @@ class ScannedExpression:
     def __init__(self, key: Key, compiled: Any) -> None:
         self._key = key
         self._compiled = compiled
-        self._finder: tuple[Automaton, Finder] | None = None
+        self._finder: tuple[Automaton, ExpressionFinder] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)
@@ -68,7 +68,7 @@ class ScannedExpression:
         if ends is None:
             return iter(())
         if self._finder is None or self._finder[0] is not scan.automaton:
-            self._finder = scan.automaton, Finder(*self._key, known.reading)
+            self._finder = scan.automaton, ExpressionFinder(*self._key, known.reading)
         return self._finder[1].find(string, scan.folded, ends, kwargs.get("timeout"))
 
 
@@ -78,7 +78,7 @@ def install(recognizer: Any) -> None:
     for pattern in recognizer.patterns:
         if _needs(pattern, flags):
             key = (pattern.regex, flags)
-            pattern.compiled_regex = ScannedExpression(key, _Lazy(Finder(*key, None)))
+            pattern.compiled_regex = ScannedExpression(key, _Lazy(ExpressionFinder(*key, None)))
             pattern.compiled_with_flags = flags
 
 
@@ -90,8 +90,8 @@ def _needs(pattern: Pattern, flags: int) -> bool:
 class _Lazy:
     """An expression that is compiled when somebody asks for something of it."""
 
-    def __init__(self, finder: Finder) -> None:
-        self._of = finder
+    def __init__(self, finder: ExpressionFinder) -> None:
+        self._finder = finder
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._of.pattern, name)
+        return getattr(self._finder.pattern, name)

@@ -12,15 +12,15 @@ from presidio_analyzer.predefined_recognizers import IbanRecognizer, PhoneRecogn
 
 from gateway.classify.patterns import phones, proxies
 from gateway.classify.patterns.automaton import Automaton, Key
-from gateway.classify.patterns.finder import Finder
-from gateway.classify.patterns.narrowing import Narrowing
+from gateway.classify.patterns.finder import ExpressionFinder
+from gateway.classify.patterns.narrowing import NarrowingRecognizer
 
 _RUNS_PATTERNS = "_PatternRecognizer__analyze_patterns"
 _RUNS_IBANS = "_IbanRecognizer__analyze_patterns"
 
 
 @dataclass(slots=True)
-class Hit:
+class PatternHit:
     """A finding on its way: `pattern` is the place of the one that found it among its recognizer's,
     `result` what a recognizer of its own kind returned."""
 
@@ -33,7 +33,7 @@ class Hit:
     result: RecognizerResult | None = None
 
 
-Run: TypeAlias = Callable[[str, bytes, Sequence[int] | None], list[Hit]]
+Run: TypeAlias = Callable[[str, bytes, Sequence[int] | None], list[PatternHit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeRecognizer:
     """A recognizer with an `analyze` of its own. `keys`: it finds nothing where none of these
     matches; None: it decides by itself, on every text."""
 
@@ -54,22 +54,22 @@ class Whole:
     keys: tuple[Key, ...] | None
 
 
-def work_of(recognizer: Any, automaton: Automaton | None) -> list[Job] | Whole:
+def recognizer_work(recognizer: Any, automaton: Automaton | None) -> list[Job] | WholeRecognizer:
     if _runs_stock_patterns(recognizer):
         return [_pattern_job(recognizer, at, automaton) for at in range(len(recognizer.patterns))]
     if phones.is_understood(recognizer) and _has_no_own(recognizer, "analyze"):
         return [Job((phones.gate_expression(recognizer),), _phone_run(recognizer))]
     if not _has_patterns(recognizer):
-        return Whole(recognizer, None)
+        return WholeRecognizer(recognizer, None)
     own_iban = type(recognizer) is IbanRecognizer and _has_no_own(
         recognizer, "analyze", _RUNS_IBANS
     )
     proxies.install(recognizer)
     keys = tuple((p.regex, int(recognizer.global_regex_flags)) for p in recognizer.patterns)
-    return Whole(recognizer, keys if own_iban else None)
+    return WholeRecognizer(recognizer, keys if own_iban else None)
 
 
-def keys_of(recognizer: Any) -> set[Key]:
+def pattern_keys(recognizer: Any) -> set[Key]:
     """The expressions that the automaton should know, for its sake."""
     if phones.is_understood(recognizer):
         return {phones.gate_expression(recognizer)}
@@ -97,7 +97,7 @@ def _runs_stock_patterns(recognizer: EntityRecognizer) -> bool:
 def _analyzes_by_patterns(kind: type) -> bool:
     """By PatternRecognizer's `analyze`, perhaps with Narrowing's around it."""
     own = [base for base in kind.__mro__ if "analyze" in vars(base)]
-    return own[0] is PatternRecognizer or own[:2] == [Narrowing, PatternRecognizer]
+    return own[0] is PatternRecognizer or own[:2] == [NarrowingRecognizer, PatternRecognizer]
 
 
 def _has_no_own(recognizer: EntityRecognizer, *names: str) -> bool:
@@ -108,12 +108,12 @@ def _pattern_job(recognizer: Any, at: int, automaton: Automaton | None) -> Job:
     pattern = recognizer.patterns[at]
     key = (pattern.regex, int(recognizer.global_regex_flags))
     known = automaton.known.get(key) if automaton is not None else None
-    finder = Finder(*key, None if known is None else known.reading)
+    finder = ExpressionFinder(*key, None if known is None else known.reading)
     check = _check(recognizer)
     type_, own_score = recognizer.supported_entities[0], pattern.score
 
-    def run(text: str, folded: bytes, ends: Sequence[int] | None) -> list[Hit]:
-        hits: list[Hit] = []
+    def run(text: str, folded: bytes, ends: Sequence[int] | None) -> list[PatternHit]:
+        hits: list[PatternHit] = []
         try:
             for match in finder.find(text, folded, ends, REGEX_TIMEOUT_SECONDS):
                 start, end = match.span()
@@ -121,7 +121,7 @@ def _pattern_job(recognizer: Any, at: int, automaton: Automaton | None) -> Job:
                     continue
                 score = own_score if check is None else check(text[start:end], own_score)
                 if score > EntityRecognizer.MIN_SCORE:
-                    hits.append(Hit(type_, start, end, score, recognizer, at))
+                    hits.append(PatternHit(type_, start, end, score, recognizer, at))
         except TimeoutError:
             pass  # as Presidio does: the next pattern
         return hits
@@ -139,47 +139,49 @@ def _check(recognizer: PatternRecognizer) -> Callable[[str, float], float] | Non
         return None
     invalid = recognizer.invalidate_result if invalidates or own else None
 
-    def check(found: str, score: float) -> float:
-        valid = recognizer.validate_result(found)
+    def check(value: str, score: float) -> float:
+        valid = recognizer.validate_result(value)
         if valid is not None:
             score = EntityRecognizer.MAX_SCORE if valid else EntityRecognizer.MIN_SCORE
-        return EntityRecognizer.MIN_SCORE if invalid is not None and invalid(found) else score
+        return EntityRecognizer.MIN_SCORE if invalid is not None and invalid(value) else score
 
     return check
 
 
 def _phone_run(recognizer: PhoneRecognizer) -> Run:
-    def run(text: str, _: bytes, __: Sequence[int] | None) -> list[Hit]:
+    def run(text: str, _: bytes, __: Sequence[int] | None) -> list[PatternHit]:
         type_, score = recognizer.supported_entities[0], recognizer.SCORE
         return [
-            Hit(type_, start, end, score, recognizer)
+            PatternHit(type_, start, end, score, recognizer)
             for start, end in phones.find(recognizer, text)
         ]
 
     return run
 
 
-def settled(hits: Sequence[Hit], text: str) -> list[Hit]:
+def settled(hits: Sequence[PatternHit], text: str) -> list[PatternHit]:
     """What each of Presidio's pattern recognizers makes of its own before any context words are
     looked for: no duplicates, and of a Narrowing one the parts."""
-    by_recognizer: dict[int, list[Hit]] = {}
+    by_recognizer: dict[int, list[PatternHit]] = {}
     for hit in hits:
         by_recognizer.setdefault(id(hit.recognizer), []).append(hit)
-    kept: list[Hit] = []
+    remaining: list[PatternHit] = []
     for own in by_recognizer.values():
-        if isinstance(own[0].recognizer, Narrowing):
-            kept += _narrowed(own, own[0].recognizer, text)
+        if isinstance(own[0].recognizer, NarrowingRecognizer):
+            remaining += _narrowed(own, own[0].recognizer, text)
         else:
-            kept += without_duplicates(own)
-    return kept
+            remaining += without_duplicates(own)
+    return remaining
 
 
-def _narrowed(hits: list[Hit], recognizer: Narrowing, text: str) -> Iterable[Hit]:
+def _narrowed(
+    hits: list[PatternHit], recognizer: NarrowingRecognizer, text: str
+) -> Iterable[PatternHit]:
     if len(hits) > 1:
         hits.sort(key=_by_pattern)  # of two that found the same Presidio keeps the first
         hits = without_duplicates(hits)
     return [
-        Hit(hit.type, start, end, hit.score, recognizer, hit.pattern)
+        PatternHit(hit.type, start, end, hit.score, recognizer, hit.pattern)
         for hit in hits
         for start, end in recognizer.parts(
             text, recognizer.patterns[hit.pattern].name, hit.start, hit.end
@@ -187,13 +189,13 @@ def _narrowed(hits: list[Hit], recognizer: Narrowing, text: str) -> Iterable[Hit
     ]
 
 
-def without_duplicates(hits: Sequence[Hit]) -> list[Hit]:
+def without_duplicates(hits: Sequence[PatternHit]) -> list[PatternHit]:
     """As `EntityRecognizer.remove_duplicates`: no score of zero, and nothing within a finding of
     its own type with the same score or a better one."""
     if len(hits) < 2:
         return [hit for hit in hits if hit.score != 0]
-    kept: list[Hit] = []
-    open_: list[Hit] = []
+    remaining: list[PatternHit] = []
+    open_: list[PatternHit] = []
     for hit in sorted(hits, key=_by_place):
         if hit.score == 0:
             continue
@@ -201,14 +203,14 @@ def without_duplicates(hits: Sequence[Hit]) -> list[Hit]:
             open_ = []
         open_ = [other for other in open_ if other.end >= hit.start]
         if not any(o.end >= hit.end and o.score >= hit.score for o in open_):
-            kept.append(hit)
+            remaining.append(hit)
             open_.append(hit)
-    return kept
+    return remaining
 
 
-def _by_place(hit: Hit) -> tuple[str, int, int, float]:
+def _by_place(hit: PatternHit) -> tuple[str, int, int, float]:
     return str(hit.type), hit.start, hit.start - hit.end, -hit.score
 
 
-def _by_pattern(hit: Hit) -> int:
+def _by_pattern(hit: PatternHit) -> int:
     return hit.pattern

@@ -43,11 +43,11 @@ def _presidios_own(languages: list[str]) -> RecognizerRegistry:
     """What its provider makes where it is given nothing. Its own file needs no validation, which
     takes as long as all else, and is read here by a reader that takes a tenth as long."""
     file = resources.files("presidio_analyzer") / "conf" / "default_recognizers.yaml"
-    found: dict[str, Any] = yaml.load(
+    document: dict[str, Any] = yaml.load(
         file.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     )
-    flags = found["global_regex_flags"]
-    recognizers = RecognizerListLoader.get(found["recognizers"], languages, flags)
+    flags = document["global_regex_flags"]
+    recognizers = RecognizerListLoader.get(document["recognizers"], languages, flags)
     return RecognizerRegistry([*recognizers], flags, languages)
 
 

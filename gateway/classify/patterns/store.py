@@ -16,13 +16,13 @@ from pathlib import Path
 
 _MAX_BYTES = 256 * 1024 * 1024
 _DIGEST_BYTES = hashlib.sha256().digest_size
-_KEPT_FILES = 16
+_MAX_FILES = 16
 _BELOW = ("spillway", "patterns")
 _ROOT = 0
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-class Store:
+class BlobStore:
     """Named blobs in one private directory; `None` as directory keeps nothing. What is not there is
     looked for in `installed`, which is only read."""
 
@@ -31,7 +31,7 @@ class Store:
         self._installed = installed
 
     @classmethod
-    def of_user(cls) -> Store:
+    def for_user(cls) -> BlobStore:
         """Below XDG_CACHE_HOME, or ~/.cache (XDG Base Directory Specification 0.8); and below
         share/ of the environment that runs this, as images have it."""
         installed = Path(sys.prefix, "share", *_BELOW)
@@ -91,8 +91,8 @@ class Store:
 
     def _forget_oldest(self) -> None:
         assert self.directory is not None
-        found = sorted(self.directory.iterdir(), key=lambda p: p.lstat().st_mtime, reverse=True)
-        for path in found[_KEPT_FILES:]:
+        files = sorted(self.directory.iterdir(), key=lambda p: p.lstat().st_mtime, reverse=True)
+        for path in files[_MAX_FILES:]:
             path.unlink(missing_ok=True)
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from gateway.classify.patterns.alphabet import ALL, SHARED, CharSet
 from gateway.classify.patterns.syntax import (
     Alt,
+    Anchor,
     Chars,
-    Look,
-    Never,
+    Lookaround,
+    NeverMatches,
     Node,
-    Place,
     Repeat,
     Seq,
     char_sets,
@@ -37,17 +37,17 @@ _LOWER = _UPPER << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class AdjacentBytes:
     """The bytes that may stand next to a match, and whether the text may end there."""
 
     mask: int = ALL
     edge: bool = True
 
-    def __and__(self, other: Beside) -> Beside:
-        return Beside(self.mask & other.mask, self.edge and other.edge)
+    def __and__(self, other: AdjacentBytes) -> AdjacentBytes:
+        return AdjacentBytes(self.mask & other.mask, self.edge and other.edge)
 
-    def __or__(self, other: Beside) -> Beside:
-        return Beside(self.mask | other.mask, self.edge or other.edge)
+    def __or__(self, other: AdjacentBytes) -> AdjacentBytes:
+        return AdjacentBytes(self.mask | other.mask, self.edge or other.edge)
 
     def write(self, edge: str, omitted: int) -> str:
         if self == _ANYTHING or (not self.mask and not self.edge):
@@ -58,7 +58,7 @@ class Beside:
         return f"(?:{edge}|{neighbour})" if self.edge else neighbour
 
 
-_ANYTHING = Beside()
+_ANYTHING = AdjacentBytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +72,27 @@ class Expression:
 class Superset:
     """Writes expressions for one alphabet, given the bytes of each character set."""
 
-    def __init__(self, bytes_of: Callable[[CharSet], int], caseless: bool, counted: int) -> None:
-        self._bytes = bytes_of
+    def __init__(self, class_bytes: Callable[[CharSet], int], caseless: bool, counted: int) -> None:
+        self._bytes = class_bytes
         self._counted = counted
         self._omitted = _UPPER if caseless else 0
 
     @classmethod
-    def of(
-        cls, node: Node, bytes_of: Callable[[CharSet], int], counted: int = COUNTED[0]
+    def compile(
+        cls, node: Node, class_bytes: Callable[[CharSet], int], counted: int = COUNTED[0]
     ) -> Expression:
         """With the letters of one case alone where case makes no difference: Hyperscan takes
         expressions up to 16,000 characters, and a list of all top-level domains is near that."""
-        masks = {bytes_of(found) for found in char_sets(node)}
+        masks = {class_bytes(chars) for chars in char_sets(node)}
         caseless = all(_swapped(mask) == mask for mask in masks)
-        writer = cls(bytes_of, caseless, counted)
+        writer = cls(class_bytes, caseless, counted)
         return Expression(writer._write(node, head=True, tail=True), caseless)
 
     def _write(self, node: Node, head: bool, tail: bool) -> str:
         """`head` and `tail`: whether nothing else is written before or behind this."""
         match node:
-            case Chars(found):
-                return _class(self._bytes(found), self._omitted)
+            case Chars(chars):
+                return _class(self._bytes(chars), self._omitted)
             case Alt(branches) if not _is_condition(node):
                 return "(?:" + "|".join(self._write(b, head, tail) for b in branches) + ")"
             case Repeat(inner, least, most):
@@ -120,9 +120,9 @@ class Superset:
         before, after = _ANYTHING, _ANYTHING
         led = self._lead(parts[:first]) if head else ""
         if head and not led:
-            before = self._beside(Seq(tuple(parts[:first])), self._edge(core, -1), behind=True)
+            before = self._adjacent(Seq(tuple(parts[:first])), self._edge(core, -1), behind=True)
         if tail:
-            after = self._beside(Seq(tuple(parts[last:])), self._edge(core, 1), behind=False)
+            after = self._adjacent(Seq(tuple(parts[last:])), self._edge(core, 1), behind=False)
         bare = head and not led and before == _ANYTHING
         written = self._core(core.parts, bare, tail and after == _ANYTHING)
         return (
@@ -134,9 +134,9 @@ class Superset:
         are dropped."""
         for condition in conditions:
             match condition:
-                case Look(Chars()):
+                case Lookaround(Chars()):
                     continue
-                case Look(node, behind=True, negative=False):
+                case Lookaround(node, behind=True, negative=False):
                     return self._write(node, head=True, tail=False)
         return ""
 
@@ -148,32 +148,32 @@ class Superset:
             if not _is_condition(part)
         )
 
-    def _beside(self, node: Node, inner: int | None, behind: bool) -> Beside:
+    def _adjacent(self, node: Node, inner: int | None, behind: bool) -> AdjacentBytes:
         """What a condition says of the neighbour, `inner` being what stands on this side."""
         match node:
-            case Place("text_start" | "text_end"):
-                return Beside(0)
-            case Place("line_start" | "line_end" | "last_line_end"):
-                return Beside(_LINE_FEED)
-            case Place(kind, word):
+            case Anchor("text_start" | "text_end"):
+                return AdjacentBytes(0)
+            case Anchor("line_start" | "line_end" | "last_line_end"):
+                return AdjacentBytes(_LINE_FEED)
+            case Anchor(kind, word):
                 return self._boundary(kind == "boundary", self._bytes(word), inner)
-            case Look(Chars(found), looks_behind, negative) if looks_behind == behind:
-                mask = self._bytes(found)
-                return Beside(_not(mask)) if negative else Beside(mask, edge=False)
+            case Lookaround(Chars(chars), looks_behind, negative) if looks_behind == behind:
+                mask = self._bytes(chars)
+                return AdjacentBytes(_not(mask)) if negative else AdjacentBytes(mask, edge=False)
             case Seq(parts):
-                all_of = _ANYTHING
+                sequence = _ANYTHING
                 for part in parts:
-                    all_of &= self._beside(part, inner, behind)
-                return all_of
+                    sequence &= self._adjacent(part, inner, behind)
+                return sequence
             case Alt(branches):
-                any_of = Beside(0, edge=False)
+                union = AdjacentBytes(0, edge=False)
                 for branch in branches:
-                    any_of |= self._beside(branch, inner, behind)
-                return any_of
+                    union |= self._adjacent(branch, inner, behind)
+                return union
         return _ANYTHING
 
     @staticmethod
-    def _boundary(wanted: bool, word: int, inner: int | None) -> Beside:
+    def _boundary(wanted: bool, word: int, inner: int | None) -> AdjacentBytes:
         """What stands outside, when the character inside is known to be of a word or known not to
         be. The text's end counts as no word."""
         if inner is None:
@@ -185,22 +185,22 @@ class Superset:
         else:
             return _ANYTHING
         outside_is_word = inside_is_word != wanted
-        return Beside(word, edge=False) if outside_is_word else Beside(_not(word))
+        return AdjacentBytes(word, edge=False) if outside_is_word else AdjacentBytes(_not(word))
 
     def _edge(self, node: Node, at: int) -> int | None:
         """The bytes that its first (-1) or last (1) character can be; None: it may have none."""
         match node:
-            case Chars(found):
-                return self._bytes(found)
+            case Chars(chars):
+                return self._bytes(chars)
             case Seq(parts) if parts:
                 return self._edge(parts[0] if at < 0 else parts[-1], at)
             case Alt(branches):
                 mask = 0
                 for branch in branches:
-                    found_one = self._edge(branch, at)
-                    if found_one is None:
+                    edge = self._edge(branch, at)
+                    if edge is None:
                         return None
-                    mask |= found_one
+                    mask |= edge
                 return mask
             case Repeat(inner, least) if least > 0:
                 return self._edge(inner, at)
@@ -220,7 +220,7 @@ def _open(parts: Sequence[Node], open_: bool) -> list[bool]:
 def _is_condition(node: Node) -> bool:
     """Matches no character itself."""
     match node:
-        case Look() | Place() | Never():
+        case Lookaround() | Anchor() | NeverMatches():
             return True
         case Seq(parts) | Alt(parts):
             return all(map(_is_condition, parts))
@@ -249,16 +249,16 @@ def _class(mask: int, omitted: int) -> str:
 
 
 def _ranges(mask: int) -> list[str]:
-    found, byte = [], 0
+    ranges, byte = [], 0
     while byte < 256:
         if mask >> byte & 1:
             last = byte
             while last < 255 and mask >> (last + 1) & 1:
                 last += 1
-            found.append(_byte(byte) + (f"-{_byte(last)}" if last > byte else ""))
+            ranges.append(_byte(byte) + (f"-{_byte(last)}" if last > byte else ""))
             byte = last
         byte += 1
-    return found
+    return ranges
 
 
 def _byte(byte: int) -> str:

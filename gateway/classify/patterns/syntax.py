@@ -75,7 +75,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Lookaround:
     """What must or must not stand before (`behind`) or after this place."""
 
     node: Node
@@ -84,7 +84,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Anchor:
     """`text_start`, `text_end`, `last_line_end`, `line_start`, `line_end`, `boundary`, `inside`."""
 
     kind: str
@@ -92,15 +92,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Never:
+class NeverMatches:
     """What matches nowhere."""
 
 
-Node: TypeAlias = Chars | Seq | Alt | Repeat | Look | Place | Never
+Node: TypeAlias = Chars | Seq | Alt | Repeat | Lookaround | Anchor | NeverMatches
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class MatchExtent:
     """Characters: the shortest and the longest match, and how far from its start it ever looks."""
 
     least: int
@@ -121,7 +121,7 @@ def parse(expression: str, flags: int) -> Node:
             tree = _parse_anywhere_flagged(expression, _standard(flags))
     except (re.error, Warning, OverflowError, RecursionError) as exc:
         raise NotUnderstood(type(exc).__name__) from None
-    return _Reader(tree.state.flags, tree).read()
+    return _SyntaxReader(tree.state.flags, tree).read()
 
 
 def _parse_anywhere_flagged(expression: str, flags: int) -> Any:
@@ -152,7 +152,7 @@ def _standard(flags: int) -> int:
     return standard
 
 
-class _Reader:
+class _SyntaxReader:
     """The parser's tree as ours."""
 
     def __init__(self, flags: int, tree: Any) -> None:
@@ -214,13 +214,13 @@ class _Reader:
     _read_possessive_repeat = _read_max_repeat
 
     def _read_assert(self, value: Any, flags: int) -> Node:
-        return Look(self._sequence(value[1], flags), behind=value[0] < 0, negative=False)
+        return Lookaround(self._sequence(value[1], flags), behind=value[0] < 0, negative=False)
 
     def _read_assert_not(self, value: Any, flags: int) -> Node:
-        return Look(self._sequence(value[1], flags), behind=value[0] < 0, negative=True)
+        return Lookaround(self._sequence(value[1], flags), behind=value[0] < 0, negative=True)
 
     def _read_failure(self, _: Any, __: int) -> Node:
-        return Never()
+        return NeverMatches()
 
     def _read_groupref(self, group: int, _: int) -> Node:
         """A repetition of a group is something that the group could match."""
@@ -244,7 +244,7 @@ class _Reader:
         }.get(value)
         if kind is None:
             raise NotUnderstood(str(value))
-        return Place(kind, _char_set(r"\w", flags))
+        return Anchor(kind, _char_set(r"\w", flags))
 
 
 def _char_set(source: str, flags: int) -> CharSet:
@@ -272,73 +272,75 @@ def _member(item: Any) -> str:
 def char_sets(node: Node) -> Iterator[CharSet]:
     """All that it consumes or looks at, to either side."""
     match node:
-        case Chars(found):
-            yield found
+        case Chars(chars):
+            yield chars
         case Seq(parts) | Alt(parts):
             for part in parts:
                 yield from char_sets(part)
-        case Repeat(inner) | Look(inner):
+        case Repeat(inner) | Lookaround(inner):
             yield from char_sets(inner)
-        case Place(_, word):
+        case Anchor(_, word):
             yield word
 
 
 def consumed(node: Node) -> Iterator[CharSet]:
     """All that it can step over, in a match or looking ahead."""
     match node:
-        case Chars(found):
-            yield found
+        case Chars(chars):
+            yield chars
         case Seq(parts) | Alt(parts):
             for part in parts:
                 yield from consumed(part)
         case Repeat(inner):
             yield from consumed(inner)
-        case Look(inner, behind) if not behind:
+        case Lookaround(inner, behind) if not behind:
             yield from consumed(inner)
 
 
-def least_of(node: Node, counts: Callable[[CharSet], bool]) -> int:
+def least_count(node: Node, counts: Callable[[CharSet], bool]) -> int:
     """How many characters of one sort every match holds."""
     match node:
-        case Chars(found):
-            return int(counts(found))
+        case Chars(chars):
+            return int(counts(chars))
         case Seq(parts):
-            return sum(least_of(part, counts) for part in parts)
+            return sum(least_count(part, counts) for part in parts)
         case Alt(branches):
-            return min(least_of(branch, counts) for branch in branches)
+            return min(least_count(branch, counts) for branch in branches)
         case Repeat(inner, least):
-            return least * least_of(inner, counts) if least else 0
+            return least * least_count(inner, counts) if least else 0
     return 0
 
 
-def extent(node: Node) -> Extent:
+def extent(node: Node) -> MatchExtent:
     match node:
         case Chars():
-            return Extent(1, 1, 1)
+            return MatchExtent(1, 1, 1)
         case Seq(parts):
-            return _extent_of_sequence(parts)
+            return _sequence_extent(parts)
         case Alt(branches):
-            found = [extent(b) for b in branches]
-            return Extent(
-                min(e.least for e in found), max(e.most for e in found), max(e.reach for e in found)
+            extents = [extent(b) for b in branches]
+            return MatchExtent(
+                min(e.least for e in extents),
+                max(e.most for e in extents),
+                max(e.reach for e in extents),
             )
         case Repeat(inner, least, most):
             one = extent(inner)
             longest = one.most * most if one.most and most else 0
             before_last = one.most * (most - 1) if one.most and most > 1 else 0
-            return Extent(one.least * least, longest, before_last + one.reach)
-        case Look(inner, behind):
-            return Extent(0, 0, 0 if behind else extent(inner).reach)
-        case Place():
-            return Extent(0, 0, 2)  # `$` looks for a line feed and for the end behind it
-        case Never():
-            return Extent(0, 0, 0)
+            return MatchExtent(one.least * least, longest, before_last + one.reach)
+        case Lookaround(inner, behind):
+            return MatchExtent(0, 0, 0 if behind else extent(inner).reach)
+        case Anchor():
+            return MatchExtent(0, 0, 2)  # `$` looks for a line feed and for the end behind it
+        case NeverMatches():
+            return MatchExtent(0, 0, 0)
 
 
-def _extent_of_sequence(parts: Sequence[Node]) -> Extent:
+def _sequence_extent(parts: Sequence[Node]) -> MatchExtent:
     least, most, reach = 0, 0.0, 0.0
     for part in parts:
-        found = extent(part)
-        reach = max(reach, most + found.reach)
-        least, most = least + found.least, most + found.most
-    return Extent(least, most, reach)
+        part_extent = extent(part)
+        reach = max(reach, most + part_extent.reach)
+        least, most = least + part_extent.least, most + part_extent.most
+    return MatchExtent(least, most, reach)

@@ -13,7 +13,7 @@ from typing import Protocol
 from gateway.core.types import Classification, Finding, InferenceRequest, Tightening
 
 
-class Finder(Protocol):
+class SpanFinder(Protocol):
     """Finds all that restricts, each with its exact span."""
 
     async def find(self, text: str, added: Tightening, budget_s: float) -> list[Finding]:
@@ -27,11 +27,11 @@ class Verdicts(Protocol):
 
     async def classify(self, request: InferenceRequest) -> Classification: ...
     async def complete(
-        self, request: InferenceRequest, found: Classification
+        self, request: InferenceRequest, classification: Classification
     ) -> Classification: ...
 
 
-class Doubt(Exception):
+class PseudonymDoubt(Exception):
     """The call stays on the premises. `reason` is a code of `DOUBTS`, and there is no content."""
 
     def __init__(self, reason: str) -> None:

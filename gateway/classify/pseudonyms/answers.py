@@ -19,9 +19,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from gateway.classify.pseudonyms.documents import TooDeep, changed
-from gateway.classify.pseudonyms.json_text import AS_THEY_CAME, Stopped, restored_text
+from gateway.classify.pseudonyms.json_text import UNCHANGED_KEYS, Stopped, restored_text
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, UpstreamFailed
 from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ReplyStream, ServerEvent
 from gateway.protocols import strictjson
@@ -54,7 +54,7 @@ class RestoredFrames:
         events = ResponsesEvents if operation is Operation.RESPONSES else ChoiceEvents
         self._events: ChoiceEvents | ResponsesEvents = events(restorer)
         self._ready: deque[Frame] = deque()
-        self._broken: Kept | None = None
+        self._broken: DeferredError | None = None
         self._ended = False
 
     def __aiter__(self) -> AsyncIterator[Frame]:
@@ -93,7 +93,7 @@ class RestoredFrames:
             self._ended = True
             self._ready.extend(self._events.rest())
         except GatewayError as error:  # what was held back came before the break
-            self._broken, self._ended = Kept(error), True
+            self._broken, self._ended = DeferredError(error), True
             self._ready.extend(self._events.rest())
         else:
             if _size(frame) <= AT_ONCE_BYTES:
@@ -150,31 +150,31 @@ class ChoiceEvents:
         if not isinstance(choice, dict):
             return choice
         index = choice.get("index", 0)
-        seen: set[Path] = set()
+        visited: set[Path] = set()
         made: JsonDocument = {}
         for key, value in choice.items():
             if key in ("delta", "text"):
-                made[key] = self._pieces(value, (index, key), chunk, seen)
+                made[key] = self._pieces(value, (index, key), chunk, visited)
             else:
-                made[key] = value if key in AS_THEY_CAME else self._strings(value)
+                made[key] = value if key in UNCHANGED_KEYS else self._strings(value)
         if choice.get("finish_reason") is not None:
-            self._finish(made, index, seen, before)
+            self._finish(made, index, visited, before)
         return made
 
     def _finish(
-        self, made: JsonDocument, index: Any, seen: set[Path], before: list[ServerEvent]
+        self, made: JsonDocument, index: Any, visited: set[Path], before: list[ServerEvent]
     ) -> None:
         """No more text will come for this choice: what its last event has takes along what is
         held of the same text, the rest goes before it."""
         for path in [p for p in self._channels if p[0] == index]:
-            if path in seen:
+            if path in visited:
                 channel, _ = self._channels.pop(path)
                 if text := channel.flush():
                     _append(made, path[1:], text)
             else:
                 before += self._let_go(path)
 
-    def _pieces(self, value: Any, path: Path, chunk: JsonDocument, seen: set[Path]) -> Any:
+    def _pieces(self, value: Any, path: Path, chunk: JsonDocument, visited: set[Path]) -> Any:
         """A delta with every text in it restored, each in the channel of its path."""
         if len(path) > 16:
             raise TooDeep
@@ -184,13 +184,13 @@ class ChoiceEvents:
             case str():
                 channel, _ = self._channels.get(path, (Channel(self._restorer), chunk))
                 self._channels[path] = (channel, chunk)
-                seen.add(path)
+                visited.add(path)
                 return channel.feed(value)
             case dict():
-                return {k: self._pieces(v, (*path, k), chunk, seen) for k, v in value.items()}
+                return {k: self._pieces(v, (*path, k), chunk, visited) for k, v in value.items()}
             case list():
                 return [
-                    self._pieces(v, (*path, _index(v, at)), chunk, seen)
+                    self._pieces(v, (*path, _index(v, at)), chunk, visited)
                     for at, v in enumerate(value)
                 ]
         return value
@@ -205,7 +205,7 @@ class ChoiceEvents:
             yield ServerEvent(_dumps({**head, "choices": [choice], **usage}))
 
     def _strings(self, value: Any) -> Any:
-        return changed(value, self._restorer.whole, AS_THEY_CAME)
+        return changed(value, self._restorer.whole, UNCHANGED_KEYS)
 
 
 class ResponsesEvents:
@@ -217,20 +217,20 @@ class ResponsesEvents:
         self._added = 0  # events of ours, by which the numbers of all later ones move on
 
     def restored(self, event: ServerEvent) -> Iterator[ServerEvent]:
-        came = json.loads(event.data)
-        kind = came.get("type")
+        document = json.loads(event.data)
+        kind = document.get("type")
         text, _, step = kind.rpartition(".") if isinstance(kind, str) else ("", "", "")
-        path: Path = (text, *(_key(came.get(name)) for name in _PLACE))
-        if step == "delta" and isinstance(came.get("delta"), str):
+        path: Path = (text, *(_key(document.get(name)) for name in _PLACE))
+        if step == "delta" and isinstance(document.get("delta"), str):
             channel = self._channels[path][0] if path in self._channels else Channel(self._restorer)
-            self._channels[path] = (channel, event, came)
-            made = {**came, "delta": channel.feed(came["delta"])}
+            self._channels[path] = (channel, event, document)
+            made = {**document, "delta": channel.feed(document["delta"])}
         else:
             yield from self._let_go([path] if step == "done" else [])
             if text == "response" and step in ("completed", "incomplete", "failed"):
                 yield from self._let_go(list(self._channels))
-            made = changed(came, self._restorer.whole, AS_THEY_CAME)
-        yield _event(event, self._numbered(made), came)
+            made = changed(document, self._restorer.whole, UNCHANGED_KEYS)
+        yield _event(event, self._numbered(made), document)
 
     def large(self, event: ServerEvent) -> Iterator[ServerEvent]:
         """One that is not parsed: nearly always the last, which repeats all of them."""
@@ -238,8 +238,8 @@ class ResponsesEvents:
         made = _large(event, self._restorer)
         if self._added and (number := _NUMBER.search(made.data, 0, _HEAD_BYTES)) is not None:
             start, end = number.span(1)
-            told = b"%d" % (int(number[1]) + self._added)
-            made = made._replace(data=b"".join((made.data[:start], told, made.data[end:])))
+            position = b"%d" % (int(number[1]) + self._added)
+            made = made._replace(data=b"".join((made.data[:start], position, made.data[end:])))
         yield made
 
     def rest(self) -> list[ServerEvent]:
@@ -249,10 +249,10 @@ class ResponsesEvents:
         for path in paths:
             if path not in self._channels:
                 continue
-            channel, event, came = self._channels.pop(path)
+            channel, event, document = self._channels.pop(path)
             if text := channel.flush():
                 self._added += 1
-                made = {**came, "delta": text}
+                made = {**document, "delta": text}
                 if "logprobs" in made:
                     made["logprobs"] = []
                 yield ServerEvent(_dumps(self._numbered(made)), event.event)
@@ -283,9 +283,9 @@ def _size(frame: Frame) -> int:
     return len(frame.body) if isinstance(frame, JsonBody) else 0
 
 
-def _event(event: ServerEvent, made: JsonDocument, came: JsonDocument) -> ServerEvent:
+def _event(event: ServerEvent, made: JsonDocument, document: JsonDocument) -> ServerEvent:
     """As it came, byte for byte, when there was nothing to do."""
-    return event if made == came else event._replace(data=_dumps(made))
+    return event if made == document else event._replace(data=_dumps(made))
 
 
 def _dumps(document: JsonDocument) -> bytes:
@@ -312,13 +312,13 @@ def _nested(path: Path, text: str) -> JsonDocument:
             made = [{"index": step, **made} if isinstance(made, dict) else made]
         else:
             made = {step: made}
-    found: JsonDocument = made
-    return found
+    target: JsonDocument = made
+    return target
 
 
 def _append(document: Any, path: Path, text: str) -> None:
-    *way, last = path
-    for step in way:
+    *parents, last = path
+    for step in parents:
         if isinstance(step, int):
             document = next(v for at, v in enumerate(document) if _index(v, at) == step)
         else:

@@ -57,24 +57,24 @@ def strings(value: Any, depth: int = 0) -> Iterator[tuple[bool, str]]:
             yield False, str(value)
 
 
-def said(document: JsonDocument, model: str) -> Iterator[str]:
+def answer_texts(document: JsonDocument, model: str) -> Iterator[str]:
     """Every string, key and number that somebody has written: not the words of the protocol, and
     not the name of the model, which is that of the catalog."""
     for key, item in document.items():
         if key == "model" and item == model:
             continue
-        yield from _said({key: item})
+        yield from _value_texts({key: item})
 
 
-def _said(value: Any) -> Iterator[str]:
+def _value_texts(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in PROTOCOL_KEYS:
                 yield key
-            yield from _said(item)
+            yield from _value_texts(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _said(item)
+            yield from _value_texts(item)
     else:
         yield from (text for _, text in strings(value) if text not in PROTOCOL_WORDS)
 

@@ -55,7 +55,7 @@ _HIS_NAMES = frozenset(
 )
 
 
-def gender_of(name: str, given: str) -> Gender:
+def name_gender(name: str, given: str) -> Gender:
     """`name` may begin with a title; `given` is the first part of it."""
     lowered = name.lower()
     if _HER.search(lowered):

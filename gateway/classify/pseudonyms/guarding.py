@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from gateway.classify.pseudonyms import Doubt
-from gateway.classify.pseudonyms.documents import said
-from gateway.classify.pseudonyms.ledger import Ledger, compact
+from gateway.classify.pseudonyms import PseudonymDoubt
+from gateway.classify.pseudonyms.documents import answer_texts
+from gateway.classify.pseudonyms.ledger import SurrogateLedger, compact
 from gateway.classify.pseudonyms.remnants import PERSON
 from gateway.classify.text import normalise
 from gateway.core.types import DocumentCall, InferenceRequest
@@ -25,14 +25,14 @@ class ScrubbedRequest:
 
     __slots__ = ("_request",)
 
-    def __init__(self, request: InferenceRequest, ledger: Ledger) -> None:
+    def __init__(self, request: InferenceRequest, ledger: SurrogateLedger) -> None:
         """Raises Doubt when something of an original is left."""
         call = request.payload
         if not isinstance(call, DocumentCall):
-            raise Doubt("failed")
-        texts = list(said(call.document, request.model))
+            raise PseudonymDoubt("failed")
+        texts = list(answer_texts(call.document, request.model))
         if _is_left(texts, ledger):
-            raise Doubt("left_over")
+            raise PseudonymDoubt("left_over")
         self._request = request
 
     @property
@@ -40,7 +40,7 @@ class ScrubbedRequest:
         return self._request
 
 
-def _is_left(texts: Sequence[str], ledger: Ledger) -> bool:
+def _is_left(texts: Sequence[str], ledger: SurrogateLedger) -> bool:
     if any(ledger.remnants.are_within(text) for text in texts):
         return True
     if _whole(texts, ledger):
@@ -53,7 +53,7 @@ def _derived(texts: Sequence[str]) -> Iterator[str]:
         yield piece.text
 
 
-def _whole(texts: Sequence[str], ledger: Ledger) -> bool:
+def _whole(texts: Sequence[str], ledger: SurrogateLedger) -> bool:
     """Whether a whole value is there, perhaps over two strings."""
     lowered = [text.lower() for text in texts]
     solid = compact("".join(lowered))

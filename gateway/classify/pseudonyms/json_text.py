@@ -15,10 +15,10 @@ from gateway.classify.pseudonyms.documents import PROTOCOL_WORDS
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from gateway.protocols import strictjson
 
-AS_THEY_CAME = frozenset({"logprobs"})
+UNCHANGED_KEYS = frozenset({"logprobs"})
 """Keys whose values stay: the model's own tokens, surrogates in pieces."""
 
-_KEPT = frozenset(key.encode() for key in AS_THEY_CAME)
+_UNCHANGED = frozenset(key.encode() for key in UNCHANGED_KEYS)
 _WORDS = frozenset(word.encode() for word in PROTOCOL_WORDS)
 _COLON = re.compile(rb"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}")
 _BRACKET = re.compile(rb'["\[\]{}]')
@@ -45,13 +45,13 @@ def restored_text(
     while at >= 0:
         if stopped():  # guard: A9.restore-cancel
             raise Stopped
-        begin, end = at + 1, _end_of_string(text, at + 1)
+        begin, end = at + 1, _string_end(text, at + 1)
         if end < 0:  # it is cut off
             break
         colon = _COLON.match(text, end + 1)
         if colon is not None:
-            kept = end - begin < _AT_ONCE and text[begin:end] in _KEPT
-            at = text.find(b'"', _behind_value(text, colon.end()) if kept else colon.end())
+            unchanged = end - begin < _AT_ONCE and text[begin:end] in _UNCHANGED
+            at = text.find(b'"', _behind_value(text, colon.end()) if unchanged else colon.end())
             continue
         new = _restored(text, begin, end, restorer, stopped)
         if new is not None:
@@ -63,7 +63,7 @@ def restored_text(
     return b"".join((*made, text[copied:]))
 
 
-def _end_of_string(text: bytes, begin: int) -> int:
+def _string_end(text: bytes, begin: int) -> int:
     """Where its closing quotation mark is; -1 where there is none."""
     end = text.find(b'"', begin)
     while end >= 0:
@@ -79,20 +79,20 @@ def _end_of_string(text: bytes, begin: int) -> int:
 def _behind_value(text: bytes, at: int) -> int:
     first = text[at : at + 1]
     if first == b'"':
-        return _end_of_string(text, at + 1) + 1 or len(text)
+        return _string_end(text, at + 1) + 1 or len(text)
     if first not in (b"[", b"{"):
         return at
     depth = 0
     while at < len(text):
-        found = _BRACKET.search(text, at, at + _WINDOW)
-        if found is None:
+        match = _BRACKET.search(text, at, at + _WINDOW)
+        if match is None:
             at += _WINDOW
             continue
-        at = found.end()
-        if found[0] == b'"':
-            at = _end_of_string(text, at) + 1 or len(text)
+        at = match.end()
+        if match[0] == b'"':
+            at = _string_end(text, at) + 1 or len(text)
             continue
-        depth += 1 if found[0] in b"[{" else -1
+        depth += 1 if match[0] in b"[{" else -1
         if not depth:
             return at
     return len(text)
@@ -138,8 +138,8 @@ def _pieces(text: bytes, begin: int, end: int) -> Iterator[str]:
 def _read(raw: bytes) -> str:
     if b"\\" not in raw:
         return raw.decode()
-    found: str = json.loads(b'"%b"' % raw, strict=False)
-    return found
+    value: str = json.loads(b'"%b"' % raw, strict=False)
+    return value
 
 
 def _written(text: str) -> bytes:

@@ -14,51 +14,57 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from gateway.classify.pseudonyms import Doubt, numerals
+from gateway.classify.pseudonyms import PseudonymDoubt, numerals
 from gateway.classify.pseudonyms.addresses import is_address, renamed
-from gateway.classify.pseudonyms.gender import Gender, gender_of, given_names
+from gateway.classify.pseudonyms.gender import Gender, given_names, name_gender
 from gateway.classify.pseudonyms.lists import FAMILY, STREETS
-from gateway.classify.pseudonyms.mailboxes import box_of
+from gateway.classify.pseudonyms.mailboxes import mailbox
 from gateway.classify.pseudonyms.names import name_parts, with_initial
 from gateway.classify.pseudonyms.remnants import ADDRESS, EMAIL, PERSON, Remnant, Remnants
 from gateway.classify.pseudonyms.spelling import plain
-from gateway.classify.pseudonyms.surrogates import MAKERS, Made, in_layout, invented, unlabelled
+from gateway.classify.pseudonyms.surrogates import (
+    MAKERS,
+    Surrogate,
+    in_layout,
+    invented,
+    unlabelled,
+)
 
 MAX_VALUES = 256  # different originals of one call
 _DRAWS = 64  # until a surrogate is found that is nowhere in the call
 _LENIENT = 32  # of these, from which seven digits of a range that is set aside may be alike
 
-Draw = Callable[[], Made | None]
+Draw = Callable[[], Surrogate | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SurrogateForm:
     """What to look for in an answer, and what to put there. `number`: it is found in whatever
     groups its digits stand. `begins`: only where a word begins."""
 
-    seen: str = field(repr=False)
+    surrogate: str = field(repr=False)
     original: str = field(repr=False)
     number: bool = False
     begins: bool = False
 
-    def original_as(self, found: str) -> str:
+    def original_as(self, written: str) -> str:
         """The original in the case of letters, or in the groups, in which its surrogate was
         found."""
-        if found == self.seen:
+        if written == self.surrogate:
             return self.original
         if self.number:
             characters = compact(self.original)
-            if found.islower():
+            if written.islower():
                 characters = characters.lower()
-            alike = len(characters) == len(compact(found))
-            return in_layout(found, characters) if alike else characters
+            alike = len(characters) == len(compact(written))
+            return in_layout(written, characters) if alike else characters
         for case in (str.upper, str.lower, str.title):
-            if found == case(self.seen):
+            if written == case(self.surrogate):
                 return case(self.original)
         return self.original
 
 
-class Ledger:
+class SurrogateLedger:
     """Nothing of it is ever shown: it has no repr of its own, and its errors have no content."""
 
     def __init__(self, texts: Iterable[str], random: Random) -> None:
@@ -70,7 +76,7 @@ class Ledger:
         self._folded: dict[str, str] = {}  # without its case -> the spelling that came first
         self._values: dict[str, str] = {}  # what counts as a value, whole names too -> type
         self._genders: dict[str, Gender] = {}  # of parts of names
-        self._forms: dict[str, Form] = {}  # in lower case
+        self._forms: dict[str, SurrogateForm] = {}  # in lower case
         self.remnants = Remnants({})
 
     def expect(self, values: Iterable[tuple[str, str]]) -> None:
@@ -88,7 +94,7 @@ class Ledger:
         if type_ == ADDRESS:
             return self._address(original)
         if type_ not in MAKERS:
-            raise Doubt("no_surrogate")
+            raise PseudonymDoubt("no_surrogate")
         make = MAKERS[type_]
         label, value = unlabelled(type_, original)
         self._count(type_, value)
@@ -108,7 +114,7 @@ class Ledger:
         return dict(sorted(Counter(one_each.values()).items()))
 
     @property
-    def forms(self) -> Sequence[Form]:
+    def forms(self) -> Sequence[SurrogateForm]:
         return tuple(self._forms.values())
 
     @property
@@ -138,15 +144,15 @@ class Ledger:
 
     def _count(self, type_: str, value: str) -> None:
         if value not in self._values and len(self._values) >= MAX_VALUES:
-            raise Doubt("too_many")
+            raise PseudonymDoubt("too_many")
         self._values.setdefault(value, type_)
 
     def _person(self, name: str) -> str:
         if not (parts := name_parts(name)):
-            raise Doubt("no_surrogate")
+            raise PseudonymDoubt("no_surrogate")
         if name not in self._surrogates:  # as part of a name that counts already
             self._count(PERSON, name)
-        gender = gender_of(name, parts[0][0])
+        gender = name_gender(name, parts[0][0])
         made, at = "", 0
         for number, part in enumerate(parts):
             family = number == len(parts) - 1 or name[part.end() : part.end() + 1] == "-"
@@ -164,7 +170,10 @@ class Ledger:
             return
         if f" {other[:2].lower()}" in self._taken[0]:  # somebody's initial, or a middle one
             return
-        if self._forms.setdefault(other.lower(), Form(other, short, begins=True)).original == short:
+        if (
+            self._forms.setdefault(other.lower(), SurrogateForm(other, short, begins=True)).original
+            == short
+        ):
             self._surrogates[short] = other
             self._folded.setdefault(short.casefold(), short)
 
@@ -172,67 +181,67 @@ class Ledger:
         return self._surrogates.get(part) or self._in_other_case(part) or part
 
     def _name_part(self, part: str, gender: Gender, family: bool) -> str:
-        def draw() -> Made:
+        def draw() -> Surrogate:
             names = FAMILY if family else given_names(gender)
             name = self._random.choice(names)
             if len(self._surrogates) > len(names) // 2:
                 name = invented(self._random)
-            return Made(name := _in_case_of(part, name), ((name, part),))
+            return Surrogate(name := _match_case(part, name), ((name, part),))
 
         return self._one(PERSON, part, draw)
 
     def _address(self, address: str) -> str:
         value = address.rstrip(" ,.\n")  # the comma behind it parts it from what follows
         if not is_address(value):
-            raise Doubt("no_surrogate")
+            raise PseudonymDoubt("no_surrogate")
         self._count(ADDRESS, value)
 
-        def draw() -> Made:
+        def draw() -> Surrogate:
             new = renamed(value, self._place, self._random)
-            return Made(new.text, ((new.text, value), *new.pieces))
+            return Surrogate(new.text, ((new.text, value), *new.pieces))
 
         return self._one(ADDRESS, value, draw) + address[len(value) :]
 
     def _place(self, word: str) -> str:
-        def draw() -> Made:
+        def draw() -> Surrogate:
             name = self._random.choice(STREETS)
             if len(self._surrogates) > len(STREETS) // 2:
                 name = invented(self._random)
-            return Made(name := _in_case_of(word, name), ((name, word),))
+            return Surrogate(name := _match_case(word, name), ((name, word),))
 
         return self._one(ADDRESS, word, draw)
 
     def _address_part(self, original: str) -> str:
         for form in self._forms.values():  # a postcode
             if form.original == original:
-                return form.seen
+                return form.surrogate
         return self._place(original)
 
     def _spelling(self, remnant: Remnant, written: str) -> str:
         if remnant.type in numerals.NUMBERS:
-            return self._part_of_number(remnant, written)
+            return self._number_part(remnant, written)
         if remnant.type == EMAIL:
-            base = box_of(self.surrogate(EMAIL, remnant.original))
-            self._keep(Made(base, ((base, box_of(remnant.original)),)), number=False)
+            base = mailbox(self.surrogate(EMAIL, remnant.original))
+            self._keep(Surrogate(base, ((base, mailbox(remnant.original)),)), number=False)
         elif remnant.type == ADDRESS:
             base = self._address_part(remnant.original)
         else:
-            gender = gender_of(remnant.original, remnant.original)
+            gender = name_gender(remnant.original, remnant.original)
             base = self._name_part(remnant.original, gender, False)
         form = self._forms[base.lower()]
         for cased in (base, base.upper(), base.lower(), base.title()):
             if form.original_as(cased) == written:
                 return cased
-        return self._one_of(
-            Made(name := _in_case_of(written, other), ((name, written),))
+        return self._choose(
+            Surrogate(name := _match_case(written, other), ((name, written),))
             for other in _other_spellings(base)
         )
 
-    def _part_of_number(self, remnant: Remnant, written: str) -> str:
+    def _number_part(self, remnant: Remnant, written: str) -> str:
         surrogate = self.surrogate(remnant.type, remnant.original)
-        digits = numerals.digits_of(plain(written).text)
-        olds = numerals.forms_of(remnant.type, remnant.original)
-        news = numerals.forms_of(remnant.type, surrogate)
+        digits = numerals.only_digits(plain(written).text)
+        olds = numerals.number_forms(remnant.type, remnant.original)
+        news = numerals.number_forms(remnant.type, surrogate)
         made = []
         for old, new in zip(olds, news, strict=False):
             if len(old) == len(new) and digits in old:
@@ -246,15 +255,15 @@ class Ledger:
                 continue
             alike = written.isascii() and len(part) == numerals.letters_and_digits(written)
             text = in_layout(written, part) if alike else part
-            made.append(Made(text, ((text, written),)))
-        return self._one_of(iter(made), number=True)
+            made.append(Surrogate(text, ((text, written),)))
+        return self._choose(iter(made), number=True)
 
-    def _one_of(self, choices: Iterator[Made], number: bool = False) -> str:
+    def _choose(self, choices: Iterator[Surrogate], number: bool = False) -> str:
         for made in choices:
             if self._is_new(made) and not self._means_another(made):
                 self._keep(made, number)
                 return made.text
-        raise Doubt("no_surrogate")
+        raise PseudonymDoubt("no_surrogate")
 
     def _one(self, type_: str, original: str, draw: Draw) -> str:
         known = self._surrogates.get(original) or self._in_other_case(original)
@@ -264,19 +273,19 @@ class Ledger:
         for drawn in range(_DRAWS):
             made = draw()
             if made is None:
-                raise Doubt("no_surrogate")
+                raise PseudonymDoubt("no_surrogate")
             if self._admits(type_, made, lenient=drawn >= _LENIENT):
                 self._surrogates[original] = made.text
                 self._folded.setdefault(original.casefold(), original)
                 self._keep(made, number)
                 if number:
-                    self.remnants.numbers.forgive(numerals.forms_of(type_, made.text))
+                    self.remnants.numbers.forgive(numerals.number_forms(type_, made.text))
                 return made.text
-        raise Doubt("no_surrogate")
+        raise PseudonymDoubt("no_surrogate")
 
-    def _keep(self, made: Made, number: bool) -> None:
-        for seen, was in made.forms:
-            self._forms.setdefault(seen.lower(), Form(seen, was, number))
+    def _keep(self, made: Surrogate, number: bool) -> None:
+        for surrogate, was in made.forms:
+            self._forms.setdefault(surrogate.lower(), SurrogateForm(surrogate, was, number))
 
     def _in_other_case(self, original: str) -> str | None:
         first = self._folded.get(original.casefold())
@@ -288,12 +297,12 @@ class Ledger:
                 return case(surrogate)
         return None
 
-    def _admits(self, type_: str, made: Made, lenient: bool) -> bool:
+    def _admits(self, type_: str, made: Surrogate, lenient: bool) -> bool:
         """Whether nothing of it is in the call, nor part of a form that is there, nor the other
         way round, and whether it tells of no original."""
         if not self._is_new(made):
             return False
-        news = {seen.lower() for seen, _ in made.forms}
+        news = {surrogate.lower() for surrogate, _ in made.forms}
         if any(new in known or known in new for new in news for known in self._forms):
             if type_ != ADDRESS:
                 return False
@@ -303,18 +312,18 @@ class Ledger:
             return False
         if type_ not in numerals.NUMBERS:
             return True
-        forms = numerals.forms_of(type_, made.text)
+        forms = numerals.number_forms(type_, made.text)
         return not any(self.remnants.numbers.within(form, lenient) for form in forms)
 
-    def _means_another(self, made: Made) -> bool:
-        known = ((self._forms.get(seen.lower()), was) for seen, was in made.forms)
+    def _means_another(self, made: Surrogate) -> bool:
+        known = ((self._forms.get(surrogate.lower()), was) for surrogate, was in made.forms)
         return any(form is not None and form.original != was for form, was in known)
 
-    def _is_new(self, made: Made) -> bool:
+    def _is_new(self, made: Surrogate) -> bool:
         """Whether nothing of it is in the call."""
         whole, solid = self._taken
-        for seen, _ in made.forms:
-            new = seen.lower()
+        for surrogate, _ in made.forms:
+            new = surrogate.lower()
             if len(new) <= numerals.TAIL and new.isdigit():
                 if new in whole or numerals.looks_like_a_year(new):
                     return False
@@ -323,7 +332,7 @@ class Ledger:
         return True
 
 
-def _in_case_of(written: str, name: str) -> str:
+def _match_case(written: str, name: str) -> str:
     if len(written) > 1 and written.isupper():
         return name.upper()
     return name.lower() if written.islower() else name

@@ -11,19 +11,19 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LEAST = 4  # letters of a word that may be a name, or an initial and one
 
 
-def box_of(email: str) -> str:
+def mailbox(email: str) -> str:
     """What stands before the @."""
     return email.partition("@")[0]
 
 
-def words_of_box(box: str) -> list[str]:
+def mailbox_words(box: str) -> list[str]:
     """The words in the box that may be names; none in that of a desk or a role."""
-    found = []
+    words = []
     for word in _WORD.findall(box.replace("'", "")):
         spelled = spelled_plainly(word)
         if len(word) < _LEAST or spelled in GENERIC_MAILBOXES or is_dictionary_word(spelled):
             continue
-        found.append(word)
+        words.append(word)
         if len(word) > _LEAST and not is_surname(spelled) and is_surname(spelled[1:]):
-            found.append(word[1:])  # behind an initial
-    return found
+            words.append(word[1:])  # behind an initial
+    return words

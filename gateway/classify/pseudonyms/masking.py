@@ -10,8 +10,8 @@ from typing import Any
 from presidio_anonymizer import AnonymizerEngine, OperatorConfig, RecognizerResult
 from presidio_anonymizer.operators import Operator, OperatorType
 
-from gateway.classify.pseudonyms import Doubt
-from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms import PseudonymDoubt
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.names import name_parts
 from gateway.classify.pseudonyms.remnants import ADDRESS, PERSON, Remnants
 from gateway.classify.pseudonyms.surrogates import MAKERS
@@ -46,7 +46,7 @@ class SurrogateOperator(Operator):
 
     def operate(self, text: str = "", params: dict[str, Any] | None = None) -> str:
         assert params is not None
-        ledger: Ledger = params["ledger"]
+        ledger: SurrogateLedger = params["ledger"]
         return ledger.surrogate(params["entity_type"], text)
 
     def validate(self, params: dict[str, Any] | None = None) -> None:
@@ -69,74 +69,72 @@ class Masker:
         self._engine.add_anonymizer(SurrogateOperator)
 
     def mask(
-        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: SurrogateLedger
     ) -> list[Masked]:
         """Each text without its findings, and without what else tells of one found anywhere."""
         apart = [_apart(one) for one in findings]
-        apart = _of_their_own(texts, apart)
+        apart = _own_spans(texts, apart)
         self._draw(texts, apart, ledger)
         return [
-            self._masked(text, [*found, *_left_of_others(text, found, ledger)], ledger)
-            for text, found in zip(texts, apart, strict=True)
+            self._masked(text, [*findings, *_uncovered(text, findings, ledger)], ledger)
+            for text, findings in zip(texts, apart, strict=True)
         ]
 
     def _draw(
-        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: SurrogateLedger
     ) -> None:
         """Values in mixed case first: what stands in capitals is then theirs in capitals."""
         values = [
             (text[f.start : f.end], f.type)
-            for text, found in zip(texts, findings, strict=True)
-            for f in found
+            for text, findings in zip(texts, findings, strict=True)
+            for f in findings
         ]
         ledger.expect((type_, value) for value, type_ in values)
         for value, type_ in sorted(values, key=lambda v: v[0].isupper() or v[0].islower()):
             ledger.surrogate(type_, value)
 
-    def _masked(self, text: str, found: Sequence[Finding], ledger: Ledger) -> Masked:
-        if not found:
+    def _masked(self, text: str, findings: Sequence[Finding], ledger: SurrogateLedger) -> Masked:
+        if not findings:
             return Masked(text, ())
         done = self._engine.anonymize(
             text,
-            [RecognizerResult(f.type, f.start, f.end, f.score) for f in found],
+            [RecognizerResult(f.type, f.start, f.end, f.score) for f in findings],
             {"DEFAULT": OperatorConfig(SurrogateOperator.NAME, {"ledger": ledger})},
             merge_entities_with_spaces=False,
         )
-        if len(done.items) != len(found):
-            raise Doubt("overlap")
+        if len(done.items) != len(findings):
+            raise PseudonymDoubt("overlap")
         return Masked(done.text, tuple(sorted((i.start, i.end) for i in done.items)))
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:
     """Findings that do not overlap: of those that do, the one that holds all others."""
-    kept: list[Finding] = []
+    remaining: list[Finding] = []
     for finding in sorted(findings, key=lambda f: (f.start, -f.end, not _known(f), -f.score)):
-        if kept and finding.start < kept[-1].end:
-            if finding.end > kept[-1].end:
-                raise Doubt("overlap")
-            if (finding.start, finding.end) == (kept[-1].start, kept[-1].end):
+        if remaining and finding.start < remaining[-1].end:
+            if finding.end > remaining[-1].end:
+                raise PseudonymDoubt("overlap")
+            if (finding.start, finding.end) == (remaining[-1].start, remaining[-1].end):
                 continue
         else:
-            kept.append(finding)
-    return [f for f in kept if f.end > f.start]
+            remaining.append(finding)
+    return [f for f in remaining if f.end > f.start]
 
 
-def _of_their_own(
-    texts: Sequence[str], findings: Sequence[Sequence[Finding]]
-) -> list[list[Finding]]:
+def _own_spans(texts: Sequence[str], findings: Sequence[Sequence[Finding]]) -> list[list[Finding]]:
     """Without findings that are a part of another value, or another spelling of it: a family name
     alone, a number as it is dialled at home, a login. These are replaced as what they are."""
     values = {
         text[f.start : f.end]: f.type
-        for text, found in zip(texts, findings, strict=True)
-        for f in found
+        for text, findings in zip(texts, findings, strict=True)
+        for f in findings
         if _known(f)
     }
     wholes = {value: type_ for value, type_ in values.items() if _is_whole(type_, value)}
     remnants = Remnants(wholes)
     return [
-        [f for f in found if not _is_part(f, text[f.start : f.end], wholes, remnants)]
-        for text, found in zip(texts, findings, strict=True)
+        [f for f in findings if not _is_part(f, text[f.start : f.end], wholes, remnants)]
+        for text, findings in zip(texts, findings, strict=True)
     ]
 
 
@@ -156,7 +154,9 @@ def _known(finding: Finding) -> bool:
     return finding.type in (PERSON, ADDRESS) or finding.type in MAKERS
 
 
-def _left_of_others(text: str, found: Sequence[Finding], ledger: Ledger) -> Iterator[Finding]:
+def _uncovered(
+    text: str, findings: Sequence[Finding], ledger: SurrogateLedger
+) -> Iterator[Finding]:
     """What tells of an original beside the findings, whoever found it."""
     lowered = text.lower()
     if len(lowered) != len(text):
@@ -168,7 +168,7 @@ def _left_of_others(text: str, found: Sequence[Finding], ledger: Ledger) -> Iter
             places(text, value) if type_ == PERSON else places(lowered, value.lower())
         )
     ]
-    taken = list(found)
+    taken = list(findings)
     for whole in sorted(wholes, key=lambda f: (f.start, -f.end)):
         if not any(whole.start < f.end and f.start < whole.end for f in taken):
             taken.append(whole)

@@ -30,7 +30,7 @@ _ENDINGS = frozenset(
 _SOFTENED = {"k": "ce", "g": "dze", "t": "cie", "h": "sze", "d": "dzie", "r": "rze", "l": "le"}
 
 
-class How(Enum):
+class WordMatch(Enum):
     """How a word is looked for."""
 
     WITHIN_WORDS = auto()  # in any case, as a part of words too
@@ -39,12 +39,12 @@ class How(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class NameWord:
     """A word to look for, in plain spelling, and the part of an original that it tells of."""
 
     text: str = field(repr=False)
     original: str = field(repr=False)
-    how: How
+    how: WordMatch
     stem: bool = False  # with an ending of a grammatical case behind it
 
 
@@ -57,20 +57,20 @@ def name_parts(name: str) -> list[re.Match[str]]:
     return parts if len(parts) <= _MAX_PARTS else []
 
 
-def words_of_part(part: str) -> Iterator[Word]:
+def part_words(part: str) -> Iterator[NameWord]:
     """The words that tell of one part of a name."""
     for spelling in _spellings(part):
         how = _how(spelling)
-        yield Word(spelling, part, how)
-        if how is How.WITHIN_WORDS:
+        yield NameWord(spelling, part, how)
+        if how is WordMatch.WITHIN_WORDS:
             for stem in _stems(spelling):
-                yield Word(stem, part, How.ALONE, stem=True)
+                yield NameWord(stem, part, WordMatch.ALONE, stem=True)
     for piece in re.split("['\u2019]", part)[1:]:  # Brien of O'Brien
         if len(piece) >= _WITHIN_WORDS - 1:
-            yield Word(plain := spelled_plainly(piece), part, _how(plain))
+            yield NameWord(plain := spelled_plainly(piece), part, _how(plain))
 
 
-def pairs_of(parts: list[str]) -> Iterator[tuple[str, str, str, str]]:
+def name_pairs(parts: list[str]) -> Iterator[tuple[str, str, str, str]]:
     """Two parts of one name that may stand in one word, such as a login: the words in plain
     spelling, and the parts as they were written. The first may be an initial."""
     plains = [(spelled_plainly(part), part) for part in parts]
@@ -90,10 +90,10 @@ def is_ending(ending: str) -> bool:
     return ending in _ENDINGS
 
 
-def _how(word: str) -> How:
+def _how(word: str) -> WordMatch:
     if is_common(word):
-        return How.AS_WRITTEN
-    return How.WITHIN_WORDS if len(word) >= _WITHIN_WORDS else How.ALONE
+        return WordMatch.AS_WRITTEN
+    return WordMatch.WITHIN_WORDS if len(word) >= _WITHIN_WORDS else WordMatch.ALONE
 
 
 def _spellings(part: str) -> list[str]:

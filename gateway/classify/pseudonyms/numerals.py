@@ -24,7 +24,7 @@ _MAX_GROUPS = 16  # of one number
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DigitGroup:
     """Digits in a row in a text."""
 
     digits: str = field(repr=False)
@@ -32,7 +32,7 @@ class Group:
     end: int
 
 
-def digits_of(text: str) -> str:
+def only_digits(text: str) -> str:
     return "".join(c for c in text if c in "0123456789")
 
 
@@ -40,16 +40,16 @@ def letters_and_digits(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def runs(text: str) -> Iterator[list[Group]]:
+def runs(text: str) -> Iterator[list[DigitGroup]]:
     """Groups of digits that may be one number, in a text in plain spelling."""
     for run in _RUN.finditer(text):
         yield [
-            Group(m[0], run.start() + m.start(), run.start() + m.end())
+            DigitGroup(m[0], run.start() + m.start(), run.start() + m.end())
             for m in _GROUP.finditer(run[0])
         ]
 
 
-def numbers_within(groups: list[Group]) -> Iterator[tuple[str, int, int, bool]]:
+def numbers_within(groups: list[DigitGroup]) -> Iterator[tuple[str, int, int, bool]]:
     """All numbers that groups in a row may be, the longest of each beginning first: digits, start,
     end, and whether it stands apart from the digits beside it."""
     for first in range(len(groups)):
@@ -59,7 +59,7 @@ def numbers_within(groups: list[Group]) -> Iterator[tuple[str, int, int, bool]]:
             yield digits, groups[first].start, groups[last].end, apart
 
 
-def stands_apart(groups: list[Group], at: int) -> bool:
+def stands_apart(groups: list[DigitGroup], at: int) -> bool:
     """Whether four digits are not a group of a longer number: one that is parted by other signs
     than spaces, or by a space from another four digits."""
     for one, two in pairwise(groups[max(0, at - 1) : at + 2]):
@@ -76,7 +76,7 @@ def looks_like_a_year(digits: str) -> bool:
 
 def phone_forms(number: str) -> tuple[str, ...]:
     """The digits of a telephone number as it is dialled from abroad, with 00 and from at home."""
-    digits = digits_of(number)
+    digits = only_digits(number)
     if not ("+" in number or digits.startswith("00")):
         bare = digits.removeprefix("0")
         return tuple(dict.fromkeys((digits, bare)))
@@ -100,13 +100,13 @@ def country_code(digits: str) -> str:
     return ""
 
 
-def forms_of(type_: str, number: str) -> tuple[str, ...]:
+def number_forms(type_: str, number: str) -> tuple[str, ...]:
     """All strings of digits that are the number."""
-    return phone_forms(number) if type_ == "PHONE_NUMBER" else (digits_of(number),)
+    return phone_forms(number) if type_ == "PHONE_NUMBER" else (only_digits(number),)
 
 
 @dataclass(slots=True)
-class Numbers:
+class CallNumbers:
     """What of a call's numbers is looked for."""
 
     windows: dict[str, list[tuple[str, str]]] = field(default_factory=dict, repr=False)
@@ -115,7 +115,7 @@ class Numbers:
     wholes: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> Numbers:
+    def from_values(cls, values: Mapping[str, str]) -> CallNumbers:
         """`values`: original -> type."""
         made = cls()
         for number, type_ in values.items():
@@ -125,11 +125,11 @@ class Numbers:
 
     def _add(self, type_: str, number: str) -> None:
         key = (type_, number)
-        for form in forms_of(type_, number):
+        for form in number_forms(type_, number):
             self.wholes.setdefault(form, key)
             for at in range(len(form) - WINDOW + 1):
                 self.windows.setdefault(form[at : at + WINDOW], []).append(key)
-        digits = digits_of(number)
+        digits = only_digits(number)
         if len(digits) > WINDOW:
             self.tails.setdefault(digits[-TAIL:], key)
         if type_ in LAST_TELLS:
@@ -141,7 +141,7 @@ class Numbers:
             return self.wholes[digits]
         if len(digits) >= WINDOW:
             for key in self.windows.get(digits[:WINDOW], ()):
-                if any(digits in form for form in forms_of(*key)):
+                if any(digits in form for form in number_forms(*key)):
                     return key
             return None
         if len(digits) == TAIL:

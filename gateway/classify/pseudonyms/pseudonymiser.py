@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from gateway.classify import NoScan
-from gateway.classify.pseudonyms import Doubt, Finder, Verdicts
+from gateway.classify.pseudonyms import PseudonymDoubt, SpanFinder, Verdicts
 from gateway.classify.pseudonyms.answers import RestoredFrames, restored_body
 from gateway.classify.pseudonyms.documents import changed, strings, with_values
 from gateway.classify.pseudonyms.guarding import ScrubbedRequest
-from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.lists import PARTICLES
 from gateway.classify.pseudonyms.masking import Masked, Masker, Span
 from gateway.classify.pseudonyms.remnants import PERSON, Remnants
@@ -65,11 +65,11 @@ _FILLER = " |"  # nothing to decode, and no separator twice in a row
 
 
 @dataclass(frozen=True, slots=True)
-class Instead:
+class PseudonymisedCall:
     """The call that may leave in the place of another, and the way back."""
 
     scrubbed: ScrubbedRequest
-    found: Classification
+    classification: Classification
     restorer: Restorer = field(repr=False)
     unrestored: Callable[[int], None] = field(default=lambda count: None, repr=False)
 
@@ -108,7 +108,7 @@ class Pseudonymiser:
 
     def __init__(
         self,
-        finder: Finder,
+        finder: SpanFinder,
         verdicts: Verdicts,
         clock: Clock,
         doubted: Callable[[str], None] = lambda reason: None,
@@ -123,30 +123,32 @@ class Pseudonymiser:
         self._verdicts = verdicts
         self._clock = clock
         self._doubted = doubted
-        self._random = random or ambient.Lots()
+        self._random = random or ambient.UnseededRandom()
         self._new_id = new_id
         self._masker = masker or Masker()
         self._unrestored = unrestored
 
-    async def instead(self, request: InferenceRequest, found: Classification) -> Instead | None:
+    async def instead(
+        self, request: InferenceRequest, classification: Classification
+    ) -> PseudonymisedCall | None:
         """What may leave in the place of the call, or None: it stays."""
-        if not _eligible(request, found):
+        if not _eligible(request, classification):
             return None
-        ledger: Ledger | None = None
+        ledger: SurrogateLedger | None = None
         try:
             call = request.payload
             assert isinstance(call, DocumentCall)
             call = replace(call, document=changed(call.document, legible))
             listed = _listed(call.document, request.model)
-            ledger = Ledger((text for _, text in listed), self._random)
-            return await self._made(request, call, found, listed, ledger)
-        except Doubt as doubt:
+            ledger = SurrogateLedger((text for _, text in listed), self._random)
+            return await self._made(request, call, classification, listed, ledger)
+        except PseudonymDoubt as doubt:
             self._doubted(doubt.reason)
         except NoScan:
             self._doubted("no_scan")
         except Exception as failure:  # noqa: BLE001 - as in the classifier: whatever goes wrong, it stays
-            told = logs.of(request.record_id, request.record_trace)
-            log.error("pseudonymising failed: %s", type(failure).__name__, extra=told)
+            fields = logs.call_fields(request.record_id, request.record_trace)
+            log.error("pseudonymising failed: %s", type(failure).__name__, extra=fields)
             self._doubted("failed")
         finally:
             if ledger is not None:
@@ -157,17 +159,17 @@ class Pseudonymiser:
         self,
         request: InferenceRequest,
         call: DocumentCall,
-        found: Classification,
+        classification: Classification,
         listed: Sequence[tuple[bool, str]],
-        ledger: Ledger,
-    ) -> Instead:
+        ledger: SurrogateLedger,
+    ) -> PseudonymisedCall:
         started_s = self._clock()
         values = [text for is_value, text in listed if is_value]
         findings = await self._findings(request, listed)
         masked = await asyncio.to_thread(self._masker.mask, values, findings, ledger)
         restorer = Restorer(ledger.forms)
         if not await asyncio.to_thread(_is_reversible, masked, values, restorer):
-            raise Doubt("not_reversible")
+            raise PseudonymDoubt("not_reversible")
         document = _with_values(call.document, request.model, [m.text for m in masked])
         blanks = [m.blank(_BLANK) for m in masked]
         blank = _with_values(call.document, request.model, blanks)
@@ -185,11 +187,11 @@ class Pseudonymiser:
         cleared = replace(
             verdict,
             reason=PSEUDONYMISED,
-            entities=found.entities,
+            entities=classification.entities,
             pseudonymised=ledger.counts,
-            classify_s=found.classify_s + max(0.0, self._clock() - started_s),
+            classify_s=classification.classify_s + max(0.0, self._clock() - started_s),
         )
-        return Instead(scrubbed, cleared, restorer, self._unrestored)
+        return PseudonymisedCall(scrubbed, cleared, restorer, self._unrestored)
 
     async def _findings(
         self, request: InferenceRequest, listed: Sequence[tuple[bool, str]]
@@ -198,18 +200,18 @@ class Pseudonymiser:
         texts = [text for _, text in listed]
         joined, starts = _joined(texts)
         spread: list[list[Finding]] = [[] for _ in listed]
-        findings = await self._found(request, joined)
+        findings = await self._scan(request, joined)
         if _hides_values(findings, joined):  # a finding in decoded text stands for those beside it
-            findings = [*findings, *await self._found(request, _ENCODED.sub(_blanked, joined))]
-        for found in _exact(findings, joined):
-            at = bisect.bisect_right(starts, found.start) - 1
-            here = replace(found, start=found.start - starts[at], end=found.end - starts[at])
-            here = _behind_escape(here, texts[at])
-            if not listed[at][0] or here.end > len(texts[at]):
-                raise Doubt("elsewhere")
-            spread[at].append(here)
+            findings = [*findings, *await self._scan(request, _ENCODED.sub(_blanked, joined))]
+        for finding in _exact(findings, joined):
+            at = bisect.bisect_right(starts, finding.start) - 1
+            local = replace(finding, start=finding.start - starts[at], end=finding.end - starts[at])
+            local = _behind_escape(local, texts[at])
+            if not listed[at][0] or local.end > len(texts[at]):
+                raise PseudonymDoubt("elsewhere")
+            spread[at].append(local)
         if not any(spread):
-            raise Doubt("elsewhere")
+            raise PseudonymDoubt("elsewhere")
         return [one for one, (is_value, _) in zip(spread, listed, strict=True) if is_value]
 
     async def _refuse_unclean(
@@ -221,11 +223,11 @@ class Pseudonymiser:
             for by, spans in zip(starts, ours, strict=False)
             for start, end in spans
         ]
-        for found in await self._found(request, joined):
-            if not _explained(_behind_escape(found, joined), joined, places):
-                raise Doubt("not_clean")
+        for finding in await self._scan(request, joined):
+            if not _explained(_behind_escape(finding, joined), joined, places):
+                raise PseudonymDoubt("not_clean")
 
-    async def _found(self, request: InferenceRequest, joined: str) -> list[Finding]:
+    async def _scan(self, request: InferenceRequest, joined: str) -> list[Finding]:
         return await self._finder.find(joined, request.tightening, request.deadline.remaining_s())
 
     async def _verdict(self, request: InferenceRequest) -> Classification:
@@ -237,7 +239,7 @@ class Pseudonymiser:
             or not verdict.complete
             or verdict.request_id != request.id
         ):
-            raise Doubt("not_clean")
+            raise PseudonymDoubt("not_clean")
         return verdict
 
 
@@ -248,14 +250,14 @@ def _is_reversible(masked: Sequence[Masked], values: Sequence[str], restorer: Re
     return same
 
 
-def _eligible(request: InferenceRequest, found: Classification) -> bool:
+def _eligible(request: InferenceRequest, classification: Classification) -> bool:
     """Allowed by key and model, and restricted for its findings alone: never for what could not be
     read, or not in time, or because somebody says so."""
     return (
         request.pseudonymise
-        and found.restricted
-        and found.reason == "entities"
-        and found.request_id == request.id
+        and classification.restricted
+        and classification.reason == "entities"
+        and classification.request_id == request.id
         and not request.labelled
         and isinstance(request.payload, DocumentCall)
         and request.payload.operation in OPERATIONS
@@ -290,8 +292,8 @@ def _hides_values(findings: Sequence[Finding], text: str) -> bool:
     return any(not any(value in part for value in values) for part in parts)
 
 
-def _is_derived(found: Finding, text: str) -> bool:
-    return Ledger.derived(found.type, text[found.start : found.end])
+def _is_derived(finding: Finding, text: str) -> bool:
+    return SurrogateLedger.derived(finding.type, text[finding.start : finding.end])
 
 
 def _blanked(encoded: re.Match[str]) -> str:
@@ -299,12 +301,12 @@ def _blanked(encoded: re.Match[str]) -> str:
     return (_FILLER * length)[:length]
 
 
-def _behind_escape(found: Finding, text: str) -> Finding:
+def _behind_escape(finding: Finding, text: str) -> Finding:
     """The name in `\\nMaria`, as JSON within a string has it: without the letter of the escape."""
-    start = found.start
+    start = finding.start
     if start and text[start - 1 : start] == "\\" and text[start : start + 1] in _ESCAPED:
-        return replace(found, start=start + 1)
-    return found
+        return replace(finding, start=start + 1)
+    return finding
 
 
 def _exact(findings: Sequence[Finding], text: str) -> list[Finding]:
@@ -313,35 +315,35 @@ def _exact(findings: Sequence[Finding], text: str) -> list[Finding]:
     exact = [f for f in findings if not _is_derived(f, text)]
     values = {text[f.start : f.end]: f.type for f in exact}
     remnants: Remnants | None = None
-    for found in findings:
-        part = text[found.start : found.end]
+    for finding in findings:
+        part = text[finding.start : finding.end]
         if part in values or any(value in part for value in values):
             continue
         if _ENCODED.fullmatch(part):
             continue  # a part of a sign
         remnants = remnants or Remnants(values)
         if not remnants.find(part):
-            raise Doubt("no_surrogate")
+            raise PseudonymDoubt("no_surrogate")
     return exact
 
 
-def _explained(found: Finding, text: str, places: Sequence[Span]) -> bool:
+def _explained(finding: Finding, text: str, places: Sequence[Span]) -> bool:
     """Whether a finding in the new text is a surrogate, or within one, or in a derived form of a
     part that holds surrogates and cuts none. What else that part holds, the verdict tells."""
-    if any(start <= found.start and found.end <= end for start, end in places):
+    if any(start <= finding.start and finding.end <= end for start, end in places):
         return True
-    touched = [p for p in places if found.start < p[1] and p[0] < found.end]
-    if not touched or any(start < found.start or found.end < end for start, end in touched):
+    touched = [p for p in places if finding.start < p[1] and p[0] < finding.end]
+    if not touched or any(start < finding.start or finding.end < end for start, end in touched):
         return False
-    if found.type == PERSON and _only_titles(found, text, touched):
+    if finding.type == PERSON and _only_titles(finding, text, touched):
         return True
-    return Ledger.derived(found.type, text[found.start : found.end])
+    return SurrogateLedger.derived(finding.type, text[finding.start : finding.end])
 
 
-def _only_titles(found: Finding, text: str, touched: Sequence[Span]) -> bool:
+def _only_titles(finding: Finding, text: str, touched: Sequence[Span]) -> bool:
     """Whether a name is a surrogate but for titles and particles, which may be found or not."""
-    ends = [found.start, *(end for _, end in touched)]
-    starts = [*(start for start, _ in touched), found.end]
+    ends = [finding.start, *(end for _, end in touched)]
+    starts = [*(start for start, _ in touched), finding.end]
     rest = " ".join(text[a:b] for a, b in zip(ends, starts, strict=True))
     words = (word.strip(".,") for word in rest.split())
     return all(len(word) < 2 or word.lower() in PARTICLES for word in words)  # or an initial

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 
 from gateway.classify.pseudonyms import numerals
 from gateway.classify.pseudonyms.addresses import address_words, compounds, postcodes
-from gateway.classify.pseudonyms.mailboxes import box_of, words_of_box
+from gateway.classify.pseudonyms.mailboxes import mailbox, mailbox_words
 from gateway.classify.pseudonyms.names import (
-    How,
-    Word,
+    NameWord,
+    WordMatch,
     is_ending,
+    name_pairs,
     name_parts,
-    pairs_of,
+    part_words,
     softened,
     with_initial,
-    words_of_part,
 )
 from gateway.classify.pseudonyms.spelling import APOSTROPHES, Plain, plain
 from gateway.classify.pseudonyms.vocabulary import is_common, is_dictionary_word
@@ -79,8 +79,8 @@ class Remnants:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         """`values`: original -> type."""
-        self.numbers = numerals.Numbers.of(values)
-        self._words: dict[tuple[str, How, bool], tuple[Word, str]] = {}
+        self.numbers = numerals.CallNumbers.from_values(values)
+        self._words: dict[tuple[str, WordMatch, bool], tuple[NameWord, str]] = {}
         self._compounds: dict[str, str] = {}  # Lindenstr, in plain spelling -> Linden
         self._literal: dict[str, tuple[str, str]] = {}  # in plain spelling -> type and original
         self._pairs: list[tuple[str, str, str, str]] = []
@@ -97,21 +97,21 @@ class Remnants:
         """Remnants that do not overlap, in order."""
         spelled = plain(text)
         tokens = list(_tokens(text, spelled))
-        found = [
+        remnants = [
             *self._alone(text, spelled, tokens),
             *self._within_words(spelled, tokens),
             *self._in_one_word(spelled),
             *self._literally(spelled),
             *self._digits(spelled),
         ]
-        return list(_apart(found))
+        return list(_apart(remnants))
 
     def cover(self, text: str, spare: int) -> bool:
         """Whether all letters and digits of a text are remnants, but for so many."""
-        found = self.find(text)
+        remnants = self.find(text)
         bare = sum(map(str.isalnum, text))
-        covered = sum(sum(map(str.isalnum, text[r.start : r.end])) for r in found)
-        return bool(found) and bare - covered <= spare
+        covered = sum(sum(map(str.isalnum, text[r.start : r.end])) for r in remnants)
+        return bool(remnants) and bare - covered <= spare
 
     def are_within(self, text: str) -> bool:
         """Whether anything is left, also where it could not be replaced."""
@@ -126,23 +126,23 @@ class Remnants:
         runs = numerals.runs(plain(text).text)
         return any(self.numbers.within("".join(g.digits for g in groups)) for groups in runs)
 
-    def _add(self, word: Word, type_: str) -> None:
+    def _add(self, word: NameWord, type_: str) -> None:
         if word.text:
             self._words.setdefault((word.text, word.how, word.stem), (word, type_))
 
     def _add_name(self, parts: list[str]) -> None:
         for part in parts:
-            for word in words_of_part(part):
+            for word in part_words(part):
                 self._add(word, PERSON)
-                if (dative := softened(word.text)) and word.how is How.WITHIN_WORDS:
-                    self._add(Word(dative, part, How.ALONE), PERSON)
-        self._pairs += pairs_of(parts)
+                if (dative := softened(word.text)) and word.how is WordMatch.WITHIN_WORDS:
+                    self._add(NameWord(dative, part, WordMatch.ALONE), PERSON)
+        self._pairs += name_pairs(parts)
         if (short := with_initial(parts)) is not None:
             self._literal.setdefault(plain(short).text, (PERSON, short))
 
     def _add_address(self, address: str) -> None:
         for word in address_words(address):
-            self._add(Word(plain(word).text, word, _how_of_place(word)), ADDRESS)
+            self._add(NameWord(plain(word).text, word, _place_match(word)), ADDRESS)
         for name, compound in compounds(address):
             self._compounds.setdefault(plain(compound).text, name)
         for code in postcodes(address):
@@ -150,8 +150,8 @@ class Remnants:
                 self._literal.setdefault(plain(written).text, (ADDRESS, written))
 
     def _add_box(self, email: str) -> None:
-        box = box_of(email)
-        words = words_of_box(box)
+        box = mailbox(email)
+        words = mailbox_words(box)
         if words:
             self._literal.setdefault(plain(box).text, (EMAIL, email))
         for name in words:
@@ -163,33 +163,37 @@ class Remnants:
             for word, start, _ in token.words():
                 for known, type_, length in self._known(word):
                     place = spelled.span(start, start + length)
-                    if known.how is not How.AS_WRITTEN or _as_written(text, place, known.original):
+                    if known.how is not WordMatch.AS_WRITTEN or _as_written(
+                        text, place, known.original
+                    ):
                         yield Remnant(*place, type_, known.original)
 
-    def _known(self, word: str) -> Iterator[tuple[Word, str, int]]:
+    def _known(self, word: str) -> Iterator[tuple[NameWord, str, int]]:
         """What a whole word tells of, and how many of its letters do."""
-        for how in (How.ALONE, How.AS_WRITTEN):
+        for how in (WordMatch.ALONE, WordMatch.AS_WRITTEN):
             if (known := self._words.get((word, how, False))) is not None:
                 yield *known, len(word)
         if word in self._compounds:
             name = self._compounds[word]
-            yield Word(word, name, How.ALONE), ADDRESS, len(plain(name).text)
+            yield NameWord(word, name, WordMatch.ALONE), ADDRESS, len(plain(name).text)
         for cut in range(1, min(_LONGEST_ENDING, len(word) - 2) + 1):
             if word[-cut:] == "s" or is_ending(word[-cut:]):
-                for how in (How.ALONE, How.AS_WRITTEN) if cut == 1 else (How.AS_WRITTEN,):
+                for how in (
+                    (WordMatch.ALONE, WordMatch.AS_WRITTEN) if cut == 1 else (WordMatch.AS_WRITTEN,)
+                ):
                     known = self._words.get((word[:-cut], how, False))
                     if known is not None and not is_common(word) and not is_dictionary_word(word):
                         yield *known, len(word) - cut
         for cut in range(1, min(_LONGEST_ENDING, len(word) - 2) + 1):
             if is_ending(word[-cut:]):
-                known = self._words.get((word[:-cut], How.ALONE, True))
+                known = self._words.get((word[:-cut], WordMatch.ALONE, True))
                 if known is not None and not is_dictionary_word(word) and not is_common(word):
                     yield *known, len(word)
 
     def _within_words(self, spelled: Plain, tokens: list[_Token]) -> Iterator[Remnant]:
         starts = [token.start for token in tokens]
         for (needle, how, _), (word, type_) in self._words.items():
-            if how is not How.WITHIN_WORDS:
+            if how is not WordMatch.WITHIN_WORDS:
                 continue
             for at in _places(spelled.text, needle):
                 token = tokens[bisect.bisect_right(starts, at) - 1]
@@ -243,11 +247,11 @@ def _opened(text: str, start: int, end: int) -> int:
     return int(before == "+" or (before == "(" and ")" in text[start:end]))
 
 
-def _how_of_place(word: str) -> How:
+def _place_match(word: str) -> WordMatch:
     spelled = plain(word).text
     if is_common(spelled) or is_dictionary_word(spelled):
-        return How.AS_WRITTEN
-    return How.WITHIN_WORDS if len(spelled) >= _PLACE_WITHIN_WORDS else How.ALONE
+        return WordMatch.AS_WRITTEN
+    return WordMatch.WITHIN_WORDS if len(spelled) >= _PLACE_WITHIN_WORDS else WordMatch.ALONE
 
 
 def _as_written(text: str, place: tuple[int, int], original: str) -> bool:
@@ -278,10 +282,10 @@ def _joined(text: str, spelled: Plain, at: int) -> bool:
     """Whether a word begins within letters in a row: camelCase, or behind an apostrophe."""
     if spelled.starts is None or spelled.ends is None:
         return text[at].isupper() and text[at - 1].islower()
-    before, here = spelled.starts[at - 1], spelled.starts[at]
-    if any(c in APOSTROPHES for c in text[spelled.ends[at - 1] : here]):
+    before, start = spelled.starts[at - 1], spelled.starts[at]
+    if any(c in APOSTROPHES for c in text[spelled.ends[at - 1] : start]):
         return True
-    return text[here].isupper() and text[before].islower()
+    return text[start].isupper() and text[before].islower()
 
 
 def _places(text: str, needle: str) -> Iterator[int]:
@@ -291,10 +295,10 @@ def _places(text: str, needle: str) -> Iterator[int]:
         at = text.find(needle, at + 1)
 
 
-def _apart(found: Iterable[Remnant]) -> Iterator[Remnant]:
+def _apart(remnants: Iterable[Remnant]) -> Iterator[Remnant]:
     """From left to right; of those that begin together the longest."""
     end = 0
-    for remnant in sorted(found, key=lambda r: (r.start, -r.end)):
+    for remnant in sorted(remnants, key=lambda r: (r.start, -r.end)):
         if remnant.start >= end:
             end = remnant.end
             yield remnant

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gateway.classify.pseudonyms.ledger import Form, compact
+from gateway.classify.pseudonyms.ledger import SurrogateForm, compact
 from gateway.classify.pseudonyms.numerals import LAST
 from gateway.classify.pseudonyms.traces import Traces
 
@@ -29,7 +29,7 @@ _AROUND = LAST + 2  # characters beside four digits that say whether they are of
 _NUMBER = re.compile(r"(?<![0-9])[0-9]")
 _HEAD = 3  # characters by which words are looked for in a long text
 _LETTERS = 2  # at the beginning of an account number
-_NOTHING = Form("", "")
+_NOTHING = SurrogateForm("", "")
 _LOOKED_OVER = 4 * 1024  # characters of a text that goes on
 _BETWEEN_WORDS = re.compile(r"[^\W\d_](\s)[^\W\d_]")  # no word and no number reaches over it
 _MORE = -1  # it may be there, once more of the text is
@@ -39,11 +39,11 @@ _MORE = -1  # it may be there, once more of the text is
 class _Match:
     start: int
     end: int
-    form: Form
+    form: SurrogateForm
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RestoredPiece:
     """A part of a text, restored; how much of it that is; and what of it was as it came."""
 
     restored: str = field(repr=False)
@@ -54,54 +54,54 @@ class Piece:
 class Restorer:
     """Puts back what one ledger holds."""
 
-    def __init__(self, forms: Sequence[Form]) -> None:
+    def __init__(self, forms: Sequence[SurrogateForm]) -> None:
         self._literal = _Words()
         self._numbers = _Words()
         for form in forms:
-            seen = form.seen.translate(_LOWER)
-            self._literal.add(seen, form)
+            surrogate = form.surrogate.translate(_LOWER)
+            self._literal.add(surrogate, form)
             if form.number:
-                self._numbers.add(compact(seen), form)
+                self._numbers.add(compact(surrogate), form)
         longest = max(self._literal.longest, (1 + _IN_A_ROW) * self._numbers.longest)
         self._longest = longest + _AROUND
-        self.shortest = min([LAST, *(len(form.seen) for form in forms)])
+        self.shortest = min([LAST, *(len(form.surrogate) for form in forms)])
         """Characters: in a shorter text there is nothing to put back, and nothing left."""
-        self._traces = Traces((form.seen, form.original) for form in forms)
+        self._traces = Traces((form.surrogate, form.original) for form in forms)
         self.unrestored = 0  # places where something of a surrogate is left in what was put back
         self.forgotten = False
 
     def whole(self, text: str) -> str:
         piece = self.piece(text, "", final=True)
-        self.look_over(piece.rest)
+        self.check_rest(piece.rest)
         return piece.restored
 
-    def look_over(self, rest: str) -> None:
+    def check_rest(self, rest: str) -> None:
         """Count what of surrogates is left in a text, of which what was put back is taken out."""
         self.unrestored += self._traces.count(rest)
 
-    def look_over_begun(self, rest: str) -> str:
+    def check_begun(self, rest: str) -> str:
         """The same of a text that goes on, as far as nothing can reach over; what is left of it."""
         at = 0
         while len(rest) - at > 2 * _LOOKED_OVER:
             between = _BETWEEN_WORDS.search(rest, at + _LOOKED_OVER, at + 2 * _LOOKED_OVER)
             end = at + 2 * _LOOKED_OVER if between is None else between.start(1)
-            self.look_over(rest[at:end])
+            self.check_rest(rest[at:end])
             at = end
         return rest[at:]
 
-    def piece(self, text: str, before: str, final: bool) -> Piece:
+    def piece(self, text: str, before: str, final: bool) -> RestoredPiece:
         """The text as far as it need not wait for more. `before`: what came before it, as it
         came."""
-        found, cut = self._found(before + text, len(before), final)
+        matches, cut = self._find_matches(before + text, len(before), final)
         made, rest, at = [], [], 0
-        for match in found:
+        for match in matches:
             start, end = match.start - len(before), match.end - len(before)
             made += [text[at:start], match.form.original_as(text[start:end])]
             rest += [text[at:start], "\0"]
             at = end
         cut -= len(before)
         last = text[at:cut]
-        return Piece("".join((*made, last)), cut, "".join((*rest, last)))
+        return RestoredPiece("".join((*made, last)), cut, "".join((*rest, last)))
 
     def forget(self) -> None:
         """A thread that restores a large answer meanwhile has what it began with, and stops."""
@@ -109,23 +109,23 @@ class Restorer:
         self._literal, self._numbers = _Words(), _Words()
         self._traces.forget()
 
-    def _found(self, text: str, start: int, final: bool) -> tuple[list[_Match], int]:
+    def _find_matches(self, text: str, start: int, final: bool) -> tuple[list[_Match], int]:
         """Surrogates from left to right, and where what has to wait begins."""
         lowered, end = text.translate(_LOWER), start
-        found: list[_Match] = []
+        matches: list[_Match] = []
         for at in self._candidates(lowered, start, final):
             if at < end:
                 continue
             best: _Match | None = None
             for stop, form in self._matches(lowered, at, final):
                 if stop == _MORE:
-                    return found, at
+                    return matches, at
                 if best is None or stop > best.end:
                     best = _Match(at, stop, form)
             if best is not None:
-                found.append(best)
+                matches.append(best)
                 end = best.end
-        return found, len(lowered)
+        return matches, len(lowered)
 
     def _candidates(self, text: str, start: int, final: bool) -> list[int]:
         """Where a form may begin, in order."""
@@ -141,15 +141,15 @@ class Restorer:
             places.update(range(max(start, len(text) - self._longest), len(text)))
         return sorted(places)
 
-    def _matches(self, text: str, at: int, final: bool) -> Iterator[tuple[int, Form]]:
-        for end, seen, form in self._literal.at(text, at, "", final):
+    def _matches(self, text: str, at: int, final: bool) -> Iterator[tuple[int, SurrogateForm]]:
+        for end, surrogate, form in self._literal.at(text, at, "", final):
             if form is None:
                 yield _MORE, _NOTHING
             elif form.begins and at and text[at - 1].isalnum():
                 continue
             elif not form.number:
                 yield end, form
-            elif (fits := _apart(text, at, end, seen, final)) != 0:
+            elif (fits := _apart(text, at, end, surrogate, final)) != 0:
                 yield (end if fits == 1 else _MORE), form
         for end, key, form in self._numbers.at(text, at, _SEPARATORS, final):
             if form is None:
@@ -162,12 +162,12 @@ class _Words:
     """What is looked for, and the beginnings of it."""
 
     def __init__(self) -> None:
-        self._forms: dict[str, Form] = {}
+        self._forms: dict[str, SurrogateForm] = {}
         self._beginnings: set[str] = set()
         self.heads: set[str] = set()
         self.longest = 0
 
-    def add(self, word: str, form: Form) -> None:
+    def add(self, word: str, form: SurrogateForm) -> None:
         """The form that came first counts."""
         self._forms.setdefault(word, form)
         self._beginnings.update(word[:n] for n in range(1, len(word)))
@@ -176,7 +176,7 @@ class _Words:
 
     def at(
         self, text: str, at: int, separators: str, final: bool
-    ) -> Iterator[tuple[int, str, Form | None]]:
+    ) -> Iterator[tuple[int, str, SurrogateForm | None]]:
         """The words that stand at a place: where each ends, itself, its form; no form for one that
         may stand there once more of the text is. Separators count for nothing within them."""
         word, gap = "", 0
@@ -202,15 +202,15 @@ def _places(text: str, needle: str, start: int) -> Iterator[int]:
         at = text.find(needle, at + 1)
 
 
-def _apart(text: str, start: int, end: int, seen: str, final: bool) -> int:
+def _apart(text: str, start: int, end: int, surrogate: str, final: bool) -> int:
     """Whether a number stands for itself: 1 if it does, 0 if not, -1 if more has to come."""
-    if start and text[start - 1].isdigit() and seen[0].isdigit():
+    if start and text[start - 1].isdigit() and surrogate[0].isdigit():
         return 0
     if not final and end == len(text):
         return _MORE
     if text[end : end + 1].isdigit():
         return 0
-    if len(seen) != LAST:
+    if len(surrogate) != LAST:
         return 1
     if not final and len(text) < end + _AROUND and _may_go_on(text[end:]):
         return _MORE
@@ -219,10 +219,10 @@ def _apart(text: str, start: int, end: int, seen: str, final: bool) -> int:
     return 0 if _another_group(behind) or _another_group(before) else 1
 
 
-def _another_group(beside: str) -> bool:
-    digits = beside[1 : 1 + LAST]
-    is_group = len(digits) == LAST and digits.isdigit() and not beside[1 + LAST :][:1].isdigit()
-    return is_group and beside[0] in _SEPARATORS
+def _another_group(neighbour: str) -> bool:
+    digits = neighbour[1 : 1 + LAST]
+    is_group = len(digits) == LAST and digits.isdigit() and not neighbour[1 + LAST :][:1].isdigit()
+    return is_group and neighbour[0] in _SEPARATORS
 
 
 def _may_go_on(behind: str) -> bool:
@@ -249,7 +249,7 @@ class Channel:
     def flush(self) -> str:
         """What was held, when no more will come."""
         restored = self._go_on(self._held, final=True)
-        self._restorer.look_over("".join(self._rest))
+        self._restorer.check_rest("".join(self._rest))
         self._rest.clear()
         self._rest_size = 0
         return restored
@@ -261,6 +261,6 @@ class Channel:
         self._rest.append(piece.rest)
         self._rest_size += len(piece.rest)
         if self._rest_size > 8 * _LOOKED_OVER:  # guard: A9.surrogate-tail
-            left = self._restorer.look_over_begun("".join(self._rest))
+            left = self._restorer.check_begun("".join(self._rest))
             self._rest, self._rest_size = [left], len(left)
         return piece.restored

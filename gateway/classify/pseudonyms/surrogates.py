@@ -24,7 +24,7 @@ from gateway.classify.pseudonyms.numerals import LAST, country_code, phone_forms
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Surrogate:
     """A surrogate, and the forms in which an answer may use it, with the original's in that form.
 
     Surrogates are ASCII without quotes and backslashes, and so are the originals but for letters of
@@ -35,7 +35,7 @@ class Made:
     forms: tuple[tuple[str, str], ...] = field(repr=False)
 
 
-Maker = Callable[[str, Random], Made | None]
+Maker = Callable[[str, Random], Surrogate | None]
 
 _SEPARATORS = re.compile(r"[ .()/\u2010-\u2015-]")
 _EMAIL = re.compile(r"[\w.+%'-]{1,64}@[\w-]+(?:\.[\w-]+)+")
@@ -81,7 +81,7 @@ def invented(random: Random) -> str:
     return "".join(random.choice(syllables) for syllables in SYLLABLES)
 
 
-def of_value(original: str, surrogate: str) -> Made:
+def value_surrogate(original: str, surrogate: str) -> Surrogate:
     """The value as it is, without its separators, and as URLs and some JSON writers put it."""
     forms = {surrogate: original}
     compact = _SEPARATORS.sub("", surrogate)
@@ -90,36 +90,36 @@ def of_value(original: str, surrogate: str) -> Made:
     for form in (quote(surrogate, safe=""), _json_escaped(surrogate)):
         if form not in forms:
             forms[form] = quote(original, safe="") if "%" in form else original
-    return Made(surrogate, tuple(forms.items()))
+    return Surrogate(surrogate, tuple(forms.items()))
 
 
 def _json_escaped(text: str) -> str:
     return text.replace("@", "\\u0040").replace("+", "\\u002b")
 
 
-def _email(original: str, random: Random) -> Made | None:
+def _email(original: str, random: Random) -> Surrogate | None:
     if not _EMAIL.fullmatch(original):
         return None
     box = f"{random.choice(MAILBOXES)}{random.randrange(100, 1000)}"
-    made = of_value(original, f"{box}@{random.choice(_ENDINGS)}")
-    return Made(made.text, (*made.forms, (box, original.partition("@")[0])))
+    made = value_surrogate(original, f"{box}@{random.choice(_ENDINGS)}")
+    return Surrogate(made.text, (*made.forms, (box, original.partition("@")[0])))
 
 
-def _phone(original: str, random: Random) -> Made | None:
+def _phone(original: str, random: Random) -> Surrogate | None:
     digits = _digits(original)
     if not _PHONE.fullmatch(original) or not 7 <= len(digits) <= 15:
         return None
-    made = of_value(original, _other_phone(original, digits, random))
+    made = value_surrogate(original, _other_phone(original, digits, random))
     dialled = zip(phone_forms(made.text), phone_forms(original), strict=False)
-    return Made(made.text, tuple({**dict(made.forms), **dict(dialled)}.items()))
+    return Surrogate(made.text, tuple({**dict(made.forms), **dict(dialled)}.items()))
 
 
 def _other_phone(original: str, digits: str, random: Random) -> str:
-    abroad = "+" in original or original.startswith("00")
-    dialled = digits.removeprefix("00") if abroad else digits
-    surrogate = _drama(dialled, random) if abroad else _domestic(digits, random)
+    international = "+" in original or original.startswith("00")
+    dialled = digits.removeprefix("00") if international else digits
+    surrogate = _drama(dialled, random) if international else _domestic(digits, random)
     if len(surrogate) != len(dialled):
-        head = country_code(dialled) if abroad else "0"[: digits.startswith("0")]
+        head = country_code(dialled) if international else "0"[: digits.startswith("0")]
         surrogate = _unassigned(head, len(dialled), random)
     return in_layout(original, "00" + surrogate if dialled != digits else surrogate)
 
@@ -160,7 +160,7 @@ def _domestic(digits: str, random: Random) -> str:
     return _american(random) if len(digits) == 10 else ""
 
 
-def _card(original: str, random: Random) -> Made | None:
+def _card(original: str, random: Random) -> Surrogate | None:
     if not _CARD.fullmatch(original):
         return None
     length = len(_digits(original))
@@ -168,11 +168,11 @@ def _card(original: str, random: Random) -> Made | None:
     return _with_last(original, in_layout(original, body + _luhn(body)))
 
 
-def _with_last(original: str, surrogate: str) -> Made:
+def _with_last(original: str, surrogate: str) -> Surrogate:
     """Also by the four digits at the end, as people call a card."""
-    made = of_value(original, surrogate)
+    made = value_surrogate(original, surrogate)
     last = (_digits(surrogate)[-LAST:], _digits(original)[-LAST:])
-    return Made(made.text, (*made.forms, last))
+    return Surrogate(made.text, (*made.forms, last))
 
 
 def _luhn(body: str) -> str:
@@ -184,67 +184,65 @@ def _luhn(body: str) -> str:
     return str(-total % 10)
 
 
-def _iban(original: str, random: Random) -> Made | None:
+def _iban(original: str, random: Random) -> Surrogate | None:
     if not _IBAN.fullmatch(original):
         return None
     plain = _SEPARATORS.sub("", original).upper()
     country, account = (
         plain[:2],
-        "".join(
-            _bank_of_zeros(c) if at < 4 else _alike(c, random) for at, c in enumerate(plain[4:])
-        ),
+        "".join(_zero_bank(c) if at < 4 else _alike(c, random) for at, c in enumerate(plain[4:])),
     )
     as_number = "".join(str(int(c, 36)) for c in f"{account}{country}00")
     made = f"{country}{98 - int(as_number) % 97:02}{account}"  # ISO 13616, ISO 7064 MOD 97-10
     return _with_last(original, in_layout(original, made))
 
 
-def _bank_of_zeros(c: str) -> str:
+def _zero_bank(c: str) -> str:
     return "0" if c.isdigit() else "X"
 
 
-def _social_security(original: str, random: Random) -> Made | None:
+def _social_security(original: str, random: Random) -> Surrogate | None:
     if not _SSN.fullmatch(original):
         return None
     made = f"666{random.randrange(1, 100):02}{random.randrange(1, 10000):04}"
     return _with_last(original, in_layout(original, made))
 
 
-def _ip(original: str, random: Random) -> Made | None:
+def _ip(original: str, random: Random) -> Surrogate | None:
     try:
         version = ipaddress.ip_address(original).version
     except ValueError:
         return None
     if version == 4:
         net = random.choice(("192.0.2", "198.51.100", "203.0.113"))  # RFC 5737
-        return Made(made := f"{net}.{random.randrange(101, 255)}", ((made, original),))
+        return Surrogate(made := f"{net}.{random.randrange(101, 255)}", ((made, original),))
     made = f"2001:db8:{random.randrange(0x1000, 0x10000):x}::{random.randrange(0x1000, 0x10000):x}"
-    return Made(made, ((made, original),))
+    return Surrogate(made, ((made, original),))
 
 
-def _mac(original: str, random: Random) -> Made | None:
+def _mac(original: str, random: Random) -> Surrogate | None:
     if not (match := _MAC.fullmatch(original)):
         return None
     made = f"00:00:5E:00:53:{random.randrange(256):02X}".replace(":", match[1])  # RFC 7042
     made = made.lower() if original.islower() else made
-    return Made(made, ((made, original),))
+    return Surrogate(made, ((made, original),))
 
 
-def _health_service(original: str, random: Random) -> Made | None:
+def _health_service(original: str, random: Random) -> Surrogate | None:
     if not _NHS.fullmatch(original):
         return None
     while True:
         body = "999" + _random_digits(6, random)
         check = 11 - sum((10 - at) * int(c) for at, c in enumerate(body)) % 11
         if check != 10:
-            return of_value(original, in_layout(original, body + str(check % 11)))
+            return value_surrogate(original, in_layout(original, body + str(check % 11)))
 
 
-def _insurance(original: str, random: Random) -> Made | None:
+def _insurance(original: str, random: Random) -> Surrogate | None:
     if not _NINO.fullmatch(original):
         return None
     made = f"QQ{_random_digits(6, random)}{original[-1].upper()}"
-    return of_value(original, in_layout(original, made[: len(original.replace(" ", ""))]))
+    return value_surrogate(original, in_layout(original, made[: len(original.replace(" ", ""))]))
 
 
 def unlabelled(type_: str, original: str) -> tuple[str, str]:
@@ -253,19 +251,19 @@ def unlabelled(type_: str, original: str) -> tuple[str, str]:
     return ("", original) if match is None else (match["label"], match["value"])
 
 
-def _record(original: str, random: Random) -> Made | None:
+def _record(original: str, random: Random) -> Surrogate | None:
     if not _RECORD.fullmatch(original):
         return None
     made = "".join(_alike(c, random) for c in original)
-    return Made(made, ((made, original),))
+    return Surrogate(made, ((made, original),))
 
 
-def _handle(original: str, random: Random) -> Made | None:
+def _handle(original: str, random: Random) -> Surrogate | None:
     match = _HANDLE.fullmatch(original)
     if match is None:
         return None
     made = f"{match['at']}{random.choice(MAILBOXES)}{random.randrange(100, 1000)}"
-    return Made(made, ((made, original),))
+    return Surrogate(made, ((made, original),))
 
 
 MAKERS: dict[str, Maker] = {

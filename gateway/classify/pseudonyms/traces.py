@@ -27,7 +27,7 @@ class Traces:
                     head = max(_LEAST_LETTERS, len(word) - _CUT_OFF)
                     tail = max(_LEAST_LETTERS - 1, len(word) - _CUT_OFF)
                     self._words |= {word[:head], word[-tail:]}
-            digits = numerals.digits_of(surrogate)
+            digits = numerals.only_digits(surrogate)
             for at in range(len(digits) - numerals.WINDOW + 1):
                 self._windows.add(digits[at : at + numerals.WINDOW])
             if len(digits) > numerals.WINDOW:
@@ -38,10 +38,10 @@ class Traces:
         if not text or not (self._words or self._windows):
             return 0
         spelled = _bare(text)
-        found = len(set(self._places(spelled)))
+        places = len(set(self._places(spelled)))
         for groups in numerals.runs(spelled):
-            found += self._is_number("".join(group.digits for group in groups))
-        return found
+            places += self._is_number("".join(group.digits for group in groups))
+        return places
 
     def _places(self, text: str) -> Iterator[int]:
         """Where the words begin that have a part of a surrogate in them."""

@@ -1,1 +1,1 @@
-"""The processes that scan, and what is sent to them (docs/decisions/006-scans-in-processes.md)."""
+"""The processes that scan, and what is sent to them (docs/decisions/004-pattern-scanning.md)."""

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Union
 
 
-class Later:
+class DeferredName:
     """A name out of a module that has not been imported."""
 
     def __init__(self, module: str, name: str) -> None:
@@ -55,10 +55,10 @@ class Later:
 class _Empty(ModuleType):
     """Stands in the place of a module while somebody imports names out of it."""
 
-    def __getattr__(self, name: str) -> Later:
+    def __getattr__(self, name: str) -> DeferredName:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Later(self.__name__, name)
+        return DeferredName(self.__name__, name)
 
 
 class _Finder(MetaPathFinder, Loader):

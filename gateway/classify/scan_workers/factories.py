@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gateway.classify.patterns.expressions import kept
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.expressions import caching
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers.deferred import deferred
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def ahead() -> None:
     whether it is one: those have a file of their own."""
     if "gateway.classify.scanner.recognizers" in sys.modules:
         return
-    with kept(Store.of_user(), b"imports"):
+    with caching(BlobStore.for_user(), b"imports"):
         _import_presidio()
         from gateway.classify.scanner import recognizers  # noqa: F401
 

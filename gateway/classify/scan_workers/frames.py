@@ -40,16 +40,16 @@ class ScanSettings:
     names: Mapping[str, Any] = field(repr=False)  # for the engine that has settings of its own
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> ScanSettings:
-        registry, recognizers = told["registry"], told["recognizers"]
+    def unpack(cls, document: Mapping[str, Any]) -> ScanSettings:
+        registry, recognizers = document["registry"], document["recognizers"]
         return cls(
-            languages=tuple(told["languages"]),
-            threshold=told["threshold"],
-            allow_list=tuple(told["allow_list"]),
-            deny_list=tuple(told["deny_list"]),
+            languages=tuple(document["languages"]),
+            threshold=document["threshold"],
+            allow_list=tuple(document["allow_list"]),
+            deny_list=tuple(document["deny_list"]),
             registry=None if registry is None else Path(registry),
             recognizers=None if recognizers is None else Path(recognizers),
-            names=told["names"],
+            names=document["names"],
         )
 
 
@@ -79,9 +79,9 @@ class WorkerSpec:
         )
 
     @classmethod
-    def of(cls, frame: Any) -> WorkerSpec:
+    def unpack(cls, frame: Any) -> WorkerSpec:
         return cls(
-            settings=ScanSettings.of(frame["settings"]),
+            settings=ScanSettings.unpack(frame["settings"]),
             types=None if frame["types"] is None else frozenset(frame["types"]),
             required=frozenset(frame["required"]),
             canaries=tuple((t, text) for t, text in frame["canaries"]),
@@ -103,8 +103,8 @@ def read(source: BinaryIO) -> Any:
     return orjson.loads(source.read(int.from_bytes(header, "big")))
 
 
-def pack_findings(found: Sequence[Sequence[Finding]]) -> bytes:
-    return pack({"found": [[[f.type, f.start, f.end, f.score] for f in one] for one in found]})
+def pack_findings(findings: Sequence[Sequence[Finding]]) -> bytes:
+    return pack({"found": [[[f.type, f.start, f.end, f.score] for f in one] for one in findings]})
 
 
 def unpack_findings(body: bytes, texts: Sequence[str]) -> list[list[Finding]]:
@@ -117,10 +117,10 @@ def unpack_findings(body: bytes, texts: Sequence[str]) -> list[list[Finding]]:
         raise ScanFailed("the scanner raised an exception")
     if isinstance(frame, dict) and frame.get("too_many") is True:
         raise TooMany("more candidates than may be checked")
-    found = frame.get("found") if isinstance(frame, dict) else None
-    if not isinstance(found, list) or len(found) != len(texts):
+    packed = frame.get("found") if isinstance(frame, dict) else None
+    if not isinstance(packed, list) or len(packed) != len(texts):
         raise ScanFailed("the worker's answer does not fit the question")
-    return [_findings(one, len(text)) for one, text in zip(found, texts, strict=True)]
+    return [_findings(one, len(text)) for one, text in zip(packed, texts, strict=True)]
 
 
 def _findings(rows: Any, length: int) -> list[Finding]:

@@ -36,7 +36,7 @@ class _GaveUp(Exception):
 _LATE = orjson.dumps({"late": True})
 
 
-class Worker:
+class ScanWorker:
     """One worker process, as seen from the gateway."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -45,7 +45,7 @@ class Worker:
         self.needs: Any = None  # what its scanner looks for, in its own words
 
     @classmethod
-    async def start(cls, spec: frames.WorkerSpec) -> Worker:
+    async def start(cls, spec: frames.WorkerSpec) -> ScanWorker:
         """Raises ScannerUnfit when the scanner cannot be built or fails its canaries."""
         worker = cls(await started(spec.factory))
         try:
@@ -128,8 +128,8 @@ class ScanPool:
         self._max_waiting = max_waiting
         self._waiting = 0
         self._closed = False
-        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
-        self._workers: set[Worker] = set()
+        self._idle: asyncio.Queue[ScanWorker] = asyncio.Queue()
+        self._workers: set[ScanWorker] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.needs: Any = None  # what the scanner says that it looks for; None until it has
         self.replaced = 0
@@ -137,10 +137,10 @@ class ScanPool:
     async def start(self) -> None:
         """All workers ready, or ScannerUnfit and none left running."""
         started = await asyncio.gather(
-            *(Worker.start(self._spec) for _ in range(self._size)), return_exceptions=True
+            *(ScanWorker.start(self._spec) for _ in range(self._size)), return_exceptions=True
         )
         for worker in started:
-            if isinstance(worker, Worker):
+            if isinstance(worker, ScanWorker):
                 self.needs = worker.needs
                 self._admit(worker)
         for failure in started:
@@ -177,7 +177,7 @@ class ScanPool:
             self._workers.discard(worker)
             await worker.kill()
 
-    async def _next_worker(self, ends_s: float) -> Worker:
+    async def _next_worker(self, ends_s: float) -> ScanWorker:
         self._waiting += 1
         try:
             async with asyncio.timeout_at(ends_s):
@@ -190,16 +190,16 @@ class ScanPool:
             self._waiting -= 1
 
     async def _run(
-        self, worker: Worker, texts: Sequence[str], ends_s: float, restricts: Restricting | None
+        self, worker: ScanWorker, texts: Sequence[str], ends_s: float, restricts: Restricting | None
     ) -> list[list[Finding]]:
         """One scan. The worker goes back only when it is known to wait for the next one."""
         fit = False
         try:
             async with asyncio.timeout_at(ends_s):
                 budget_s = ends_s - ambient.loop_s()
-                found = await worker.scan(texts, budget_s, restricts)
+                findings = await worker.scan(texts, budget_s, restricts)
             fit = True
-            return found
+            return findings
         except TooMany:
             fit = True
             raise
@@ -214,13 +214,13 @@ class ScanPool:
             else:
                 self._replace(worker)
 
-    def _replace(self, worker: Worker) -> None:
+    def _replace(self, worker: ScanWorker) -> None:
         self.replaced += 1
         self._on_replaced()
         if not self._closed:  # else aclose ends it, and nobody waits for a new one
             self._own(self._start_instead(worker))
 
-    async def _start_instead(self, dead: Worker) -> None:
+    async def _start_instead(self, dead: ScanWorker) -> None:
         await dead.kill()
         self._workers.discard(dead)
         await self._start_another()
@@ -229,7 +229,7 @@ class ScanPool:
         attempt = 0
         while not self._closed:
             try:
-                worker = await Worker.start(self._spec)
+                worker = await ScanWorker.start(self._spec)
             except Exception as exc:  # noqa: BLE001 - given up, nothing would be scanned any more
                 failed = str(exc) or type(exc).__name__
             else:
@@ -240,7 +240,7 @@ class ScanPool:
             attempt += 1
             await asyncio.sleep(wait_s)
 
-    def _admit(self, worker: Worker) -> None:
+    def _admit(self, worker: ScanWorker) -> None:
         self._workers.add(worker)
         self._idle.put_nowait(worker)
 

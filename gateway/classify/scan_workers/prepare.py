@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from gateway.classify import ScannerUnfit
 from gateway.classify.gate.armed import ArmedGate
-from gateway.classify.patterns.expressions import kept
+from gateway.classify.patterns.expressions import caching
 from gateway.classify.patterns.gate import awaited
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers import factories
 from gateway.classify.scan_workers.frames import WorkerSpec
 from gateway.classify.scan_workers.spec import worker_spec
@@ -27,38 +27,38 @@ from gateway.core.types import Tightening
 if TYPE_CHECKING:
     from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class Prepared(Enum):
     """How it went; the value is for people."""
 
-    FOUND = "there already"
+    PRESENT = "there already"
     COMPILED = "compiled and kept"
-    NOT_KEPT = "the cache cannot be written: every start compiles anew"
+    NOT_CACHED = "the cache cannot be written: every start compiles anew"
     NO_GATE = "compiled; no gate knows all of these recognizers, so that every call is scanned"
 
 
 async def prepare(
-    settings: ClassifySettings, added: Collection[Tightening], tell: Tell
+    settings: ClassifySettings, added: Collection[Tightening], report: Report
 ) -> Prepared:
     """What the scans of these settings need; `added` is what callers add to what restricts.
     Raises ScannerUnfit."""
     spec = worker_spec(settings, added)
-    tell("reading the recognizers")
+    report("reading the recognizers")
     with awaited():
         scanner = await asyncio.to_thread(_scanner, spec)
     gate = ArmedGate(nice=0)
     try:
         await gate.arm(scanner.needs(), spec.canaries)
         if scanner.gated and gate.armed:
-            return Prepared.FOUND
-        if not Store.of_user().writable():  # before half a minute's work for nothing
-            return Prepared.NOT_KEPT
-        await _compiled(scanner, gate, tell)
+            return Prepared.PRESENT
+        if not BlobStore.for_user().writable():  # before half a minute's work for nothing
+            return Prepared.NOT_CACHED
+        await _compiled(scanner, gate, report)
         if gate.refused is not None:
             raise ScannerUnfit(gate.refused)
-        return await _kept(scanner, spec.canaries) if gate.armed else Prepared.NO_GATE
+        return await _cached(scanner, spec.canaries) if gate.armed else Prepared.NO_GATE
     finally:
         await gate.aclose()
 
@@ -66,24 +66,24 @@ async def prepare(
 def _scanner(spec: WorkerSpec) -> FirstVerdict:
     """As a scan worker builds it, so that its expressions are kept too, and passes its samples."""
     factories.ahead()
-    with kept(Store.of_user(), spec.pack()):
+    with caching(BlobStore.for_user(), spec.pack()):
         scanner = factories.build_first(spec.settings, spec.types)
         if missed := missing(scanner, spec):
             raise ScannerUnfit(f"the scanner fails its samples: {', '.join(missed)}")
     return scanner
 
 
-async def _compiled(scanner: PresidioScanner, gate: ArmedGate, tell: Tell) -> None:
+async def _compiled(scanner: PresidioScanner, gate: ArmedGate, report: Report) -> None:
     """One of the two compiles in a thread of this process, the other in a process of its own."""
     work: list[Awaitable[object]] = [gate.built(), asyncio.to_thread(scanner.wait)]
     for done, one in enumerate(asyncio.as_completed(work)):
-        tell(f"compiling the pattern databases, once for this machine: {done} of {len(work)}")
+        report(f"compiling the pattern databases, once for this machine: {done} of {len(work)}")
         await one
 
 
-async def _kept(scanner: PresidioScanner, canaries: Collection[tuple[str, str]]) -> Prepared:
+async def _cached(scanner: PresidioScanner, canaries: Collection[tuple[str, str]]) -> Prepared:
     again = ArmedGate()
     await again.arm(scanner.needs(), tuple(canaries))
-    found = again.armed
+    armed = again.armed
     await again.aclose()
-    return Prepared.COMPILED if found else Prepared.NOT_KEPT
+    return Prepared.COMPILED if armed else Prepared.NOT_CACHED

@@ -16,7 +16,7 @@ FIRST = "gateway.classify.scan_workers.factories:build_first"
 """The factory of verdicts: whoever serves has such a worker."""
 
 _PRESIDIO_REGEX_S = "3600"
-_KEPT_ENV = (
+_PASSED_ENV = (
     "PATH",
     "HOME",
     "LANG",
@@ -34,9 +34,9 @@ def environment() -> dict[str, str]:
     """What a worker needs and no more: no proxies, no secrets. REGEX_TIMEOUT_SECONDS is the limit
     at which Presidio skips a pattern and carries on as if it had not matched; a scan of ours ends
     long before, by our own clock, and counts as late."""
-    kept = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
+    passed = {name: os.environ[name] for name in _PASSED_ENV if name in os.environ}
     path = os.pathsep.join(p or os.getcwd() for p in sys.path)
-    return kept | {"PYTHONPATH": path, "REGEX_TIMEOUT_SECONDS": _PRESIDIO_REGEX_S}
+    return passed | {"PYTHONPATH": path, "REGEX_TIMEOUT_SECONDS": _PRESIDIO_REGEX_S}
 
 
 async def start_ahead() -> None:

@@ -16,8 +16,8 @@ import sys
 from typing import Any, BinaryIO
 
 from gateway.classify import Scanner, ScannerUnfit, TooMany
-from gateway.classify.patterns.expressions import kept
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.expressions import caching
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers import factories, frames
 from gateway.core import coredumps, gc_tuning
 from gateway.core.lazy_imports import put_off
@@ -32,7 +32,7 @@ _SELDOM = ("numpy",)
 _SOFT = 0.9  # of the budget: then the worker gives up by itself and lives on
 
 
-class OutOfTime(BaseException):
+class ScanTimedOut(BaseException):
     """Not an Exception, so that no library swallows it on its way out of a scan."""
 
 
@@ -57,9 +57,9 @@ def main() -> None:
     spec_frame = frames.read(jobs)
     if spec_frame is None:
         return
-    spec = frames.WorkerSpec.of(spec_frame)
+    spec = frames.WorkerSpec.unpack(spec_frame)
     try:
-        with kept(Store.of_user(), frames.pack(spec_frame)):
+        with caching(BlobStore.for_user(), frames.pack(spec_frame)):
             scanner = _build(spec)
             missed = missing(scanner, spec)
     except ScannerUnfit as exc:  # its words are for the operator; no call was read yet
@@ -94,10 +94,10 @@ def _confine(parent_pid: int) -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent_pid:  # it died before we asked
             os._exit(0)
-    sys.addaudithook(_no_way_out)
+    sys.addaudithook(_forbid_network)
 
 
-def _no_way_out(event: str, _: tuple[Any, ...]) -> None:
+def _forbid_network(event: str, _: tuple[Any, ...]) -> None:
     if event in _PROGRAMS:
         raise ForbiddenProgram(event)
     if event.startswith("socket.") and event not in ("socket.gethostname", "socket.sethostname"):
@@ -122,7 +122,7 @@ class _Alarm:
 
     def _ring(self, *_: object) -> None:
         if self._armed:
-            raise OutOfTime
+            raise ScanTimedOut
 
 
 def _build(spec: frames.WorkerSpec) -> Scanner:
@@ -144,18 +144,20 @@ def missing(scanner: Scanner, spec: frames.WorkerSpec) -> list[str]:
 
 def _needs(scanner: Scanner) -> Any:
     """What it looks for, if it can tell, so that the gateway need not ask it about every text."""
-    tell = getattr(scanner, "needs", None)
-    return None if tell is None else tell().packed()
+    needs = getattr(scanner, "needs", None)
+    return None if needs is None else needs().packed()
 
 
 def _scan(scanner: Scanner, job: Any, alarm: _Alarm) -> bytes:
     try:
         alarm.set(job["budget_s"] * _SOFT)
         try:
-            return frames.pack_findings([_found(scanner, text, job) for text in job["texts"]])
+            return frames.pack_findings(
+                [_scan_findings(scanner, text, job) for text in job["texts"]]
+            )
         finally:
             alarm.stop()
-    except OutOfTime:
+    except ScanTimedOut:
         return frames.pack({"late": True})
     except TooMany:
         return frames.pack({"too_many": True})
@@ -163,13 +165,13 @@ def _scan(scanner: Scanner, job: Any, alarm: _Alarm) -> bytes:
         return frames.pack({"error": type(exc).__name__})
 
 
-def _found(scanner: Scanner, text: str, job: Any) -> list[Finding]:
+def _scan_findings(scanner: Scanner, text: str, job: Any) -> list[Finding]:
     """All, or up to what restricts this caller where that is less than what is looked for."""
     first, restricts = getattr(scanner, "first", None), job.get("restricts")
     if restricts is None or first is None:
         return scanner.scan(text)
     types, threshold = frozenset(restricts[0]), restricts[1]
-    return list(first(text, lambda found: found.type in types and found.score >= threshold))
+    return list(first(text, lambda finding: finding.type in types and finding.score >= threshold))
 
 
 def _answer(answers: BinaryIO, frame: bytes) -> None:

@@ -10,7 +10,7 @@ pattern finds `os.sy` in code, and needs two seconds for 2 KB of `a.a.a.`.
 from __future__ import annotations
 
 from gateway.classify.identifiers import Identifier, central_europe, northern, romance
-from gateway.classify.identifiers.contact import AnyDomainEmail, HostAddress, Link
+from gateway.classify.identifiers.contact import AnyDomainEmail, HostAddress, WebAddress
 from gateway.classify.identifiers.credentials import Password, Secret
 from gateway.classify.identifiers.documents import (
     BirthDate,
@@ -89,7 +89,7 @@ ADDITIONS: tuple[type[Identifier] | type[HostAddress], ...] = (
     BankAccount,
     Telephone,
     HostAddress,
-    Link,
+    WebAddress,
     StreetAddress,
     Postcode,
     northern.SocialSecurityNumber,

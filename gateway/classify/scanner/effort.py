@@ -17,11 +17,11 @@ from gateway.classify import TooMany
 MOST = 60_000
 
 
-class _Local(threading.local):
+class _EffortLocal(threading.local):
     left: float = math.inf
 
 
-_running = _Local()
+_running = _EffortLocal()
 
 
 @contextlib.contextmanager

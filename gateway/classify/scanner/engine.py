@@ -58,13 +58,13 @@ class BlankNlpEngine(NlpEngine):
         return True
 
     def process_text(self, text: str, language: str) -> NlpArtifacts:
-        found = [(m[0], m.start()) for m in _TOKEN.finditer(text)]
-        tokens: Any = [word for word, _ in found]  # of a spaCy Doc only len(token) is ever asked
+        offsets = [(m[0], m.start()) for m in _TOKEN.finditer(text)]
+        tokens: Any = [word for word, _ in offsets]  # of a spaCy Doc only len(token) is ever asked
         return NlpArtifacts(
             entities=[],
             tokens=tokens,
-            tokens_indices=[start for _, start in found],
-            lemmas=[word.lower() for word, _ in found],
+            tokens_indices=[start for _, start in offsets],
+            lemmas=[word.lower() for word, _ in offsets],
             nlp_engine=self,
             language=language,
         )
@@ -104,16 +104,16 @@ def _words_before(
     text: str, start: int, token: re.Match[str], count: int, first: int
 ) -> list[str] | None:
     """None when there are too few from `first` on."""
-    found = _WORD.findall(text, first, start)
+    preceding = _WORD.findall(text, first, start)
     is_word = _WORD.match(token[0]) is not None
-    if is_word and found and token.start() == start and _WORD.match(text, start - 1):
-        found[-1] += token[0]  # the finding starts within a word
+    if is_word and preceding and token.start() == start and _WORD.match(text, start - 1):
+        preceding[-1] += token[0]  # the finding starts within a word
     elif is_word:
-        found.append(token[0])
-    at_place = found[-1].lower() if is_word else _NO_KEYWORD
+        preceding.append(token[0])
+    at_place = preceding[-1].lower() if is_word else _NO_KEYWORD
     if first > 0 and _WORD.fullmatch(text, first - 1, first + 1):
-        del found[0]  # only the end of a word
-    words = [word for word in map(str.lower, reversed(found)) if word != _NO_KEYWORD]
+        del preceding[0]  # only the end of a word
+    words = [word for word in map(str.lower, reversed(preceding)) if word != _NO_KEYWORD]
     if len(words) < count and first > 0:
         return None
     near = words[:count]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gateway.classify.gate.needs import Needs
-from gateway.classify.gate.recognized import needs_of
+from gateway.classify.gate.recognized import recognizer_needs
 from gateway.classify.names import is_lone
 from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.profile import HIDDEN_TEXT
@@ -61,7 +61,7 @@ class PresidioScanner:
     def needs(self) -> Needs:
         """What a text must hold for any of it to be found."""
         sought = frozenset(t for types in self._types.values() for t in types)
-        return needs_of(self._engine.presidio.registry.recognizers, sought, self._threshold)
+        return recognizer_needs(self._engine.presidio.registry.recognizers, sought, self._threshold)
 
     @property
     def gated(self) -> bool:
@@ -76,13 +76,13 @@ class PresidioScanner:
         """What is found up to the first finding that stops: window by window, cheap to costly.
         There is one only if `scan` has one. A lone name never stops it, since it restricts not
         every caller: what restricts may stand behind it. Raises TooMany."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         with effort.limited():
             for more in self._bit_by_bit(text):
-                found += more
+                findings += more
                 if any(stops(f) and not is_lone(f) for f in more):
                     break
-        return _unique(found)
+        return _unique(findings)
 
     def _bit_by_bit(self, text: str) -> Iterator[list[Finding]]:
         for start, window in windows(text):
@@ -101,34 +101,34 @@ class PresidioScanner:
                 yield list(_mapped(_own(inside, form, lead), form, []))
 
     def scan(self, text: str) -> list[Finding]:
-        found = self._analyze(text)
+        findings = self._analyze(text)
         forms = normalise.derived(text)
         for form in forms.pieces:
             derived = self._analyze(form.text)
             lead = normalise.lead(form, text)
-            found += _mapped(_own(derived, form, lead), form, found)
-        found += [Finding(HIDDEN_TEXT, start, end, 1.0) for start, end in forms.hidden]
-        found += [Finding(t, start, end, 0.8) for t, start, end in forms.values]
-        return _unique(found)
+            findings += _mapped(_own(derived, form, lead), form, findings)
+        findings += [Finding(HIDDEN_TEXT, start, end, 1.0) for start, end in forms.hidden]
+        findings += [Finding(t, start, end, 0.8) for t, start, end in forms.values]
+        return _unique(findings)
 
     def _analyze(self, text: str) -> list[Finding]:
-        found = []
+        findings = []
         for start, window in windows(text):
-            found += self._in_window(text, start, window)
-        return _unique(found)
+            findings += self._in_window(text, start, window)
+        return _unique(findings)
 
     def _in_window(self, text: str, start: int, window: str) -> list[Finding]:
         """With offsets in `text`."""
-        found = []
+        findings = []
         for finding in self._analyze_window(window):
             at_head = start > 0 and finding.start == 0
             at_tail = start + len(window) < len(text) and finding.end == len(window)
             if (at_head or at_tail) and finding.end - finding.start < OVERLAP // 2:
                 continue  # cut by the window; the neighbour has the whole of it
-            found.append(
+            findings.append(
                 Finding(finding.type, start + finding.start, start + finding.end, finding.score)
             )
-        return found
+        return findings
 
     def _analyze_window(self, text: str) -> list[Finding]:
         return [
@@ -167,22 +167,24 @@ def _supported(
     return there if types is None else there & types
 
 
-def _own(found: list[Finding], form: normalise.Piece, lead: int) -> list[Finding]:
+def _own(findings: list[Finding], form: normalise.NormalisedPiece, lead: int) -> list[Finding]:
     """Without what is only in the words before it, and what its digits cannot be."""
-    return [f for f in found if f.end > lead and (form.phones or f.type != "PHONE_NUMBER")]
+    return [f for f in findings if f.end > lead and (form.phones or f.type != "PHONE_NUMBER")]
 
 
-def _mapped(found: list[Finding], form: normalise.Piece, known: list[Finding]) -> Iterator[Finding]:
+def _mapped(
+    findings: list[Finding], form: normalise.NormalisedPiece, known: list[Finding]
+) -> Iterator[Finding]:
     """Findings of a derived form, unless the text itself showed the same type in that part."""
     shown = {f.type for f in known if f.start < form.end and form.start < f.end}
-    for type_, score in {f.type: f.score for f in sorted(found, key=lambda f: f.score)}.items():
+    for type_, score in {f.type: f.score for f in sorted(findings, key=lambda f: f.score)}.items():
         if type_ not in shown:
             yield Finding(type_, form.start, form.end, score)
 
 
-def _unique(found: list[Finding]) -> list[Finding]:
+def _unique(findings: list[Finding]) -> list[Finding]:
     best: dict[tuple[int, int, str], Finding] = {}
-    for f in found:
+    for f in findings:
         key = (f.start, f.end, f.type)
         if key not in best or best[key].score < f.score:
             best[key] = f

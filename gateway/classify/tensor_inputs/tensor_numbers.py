@@ -111,11 +111,11 @@ def _windows(rows: Integers, four: npt.NDArray[np.bool_]) -> Iterator[str]:
         return
     fits = (rows >= 0) & (rows <= 9999)
     count = four[:, 1:-2].astype(np.int8) + four[:, 2:-1] + four[:, 3:]
-    found = four[:, :-3] & fits[:, 1:-2] & fits[:, 2:-1] & fits[:, 3:] & (count >= 2)
+    windows = four[:, :-3] & fits[:, 1:-2] & fits[:, 2:-1] & fits[:, 3:] & (count >= 2)
     apart = rows < 100
-    found[:, 1:] &= apart[:, :-4]
-    found[:, :-1] &= apart[:, 4:]
-    places = np.argwhere(found)
+    windows[:, 1:] &= apart[:, :-4]
+    windows[:, :-1] &= apart[:, 4:]
+    places = np.argwhere(windows)
     if len(places) > _FEW_ROWS:
         return
     for row, column in places.tolist():

@@ -77,13 +77,13 @@ LEAST_ALONE = 4  # and between zeros
 _LEAST_WRITTEN = 6
 
 
-def points_of(values: Integers) -> Points:
+def code_points(values: Integers) -> Points:
     """Zero for what is no character."""
     valid = (values >= 9) & (values <= 0x10FFFF) & ~((values >= 0xD800) & (values <= 0xDFFF))
     return np.where(valid, values, 0).astype("<u4")
 
 
-def text_of(points: Points) -> str:
+def points_text(points: Points) -> str:
     return points.tobytes().decode("utf-32-le")
 
 
@@ -133,7 +133,7 @@ def _others_in(points: Points, picture: bool) -> Iterator[re.Match[str]]:
         if place < end:
             continue
         start, end = max(0, place - NEAR, end), place + REGION
-        yield from _OTHER.finditer(text_of(points[start:end]))
+        yield from _OTHER.finditer(points_text(points[start:end]))
 
 
 def _in_a_row(marks: npt.NDArray[np.bool_], count: int) -> npt.NDArray[np.intp]:
@@ -141,10 +141,10 @@ def _in_a_row(marks: npt.NDArray[np.bool_], count: int) -> npt.NDArray[np.intp]:
     size = marks.size - count + 1
     if size <= 0:
         return np.zeros(0, np.intp)
-    found = marks[:size]
+    fits = marks[:size]
     for at in range(1, count):
-        found = found & marks[at : at + size]
-    return np.flatnonzero(found)
+        fits = fits & marks[at : at + size]
+    return np.flatnonzero(fits)
 
 
 @functools.cache

@@ -29,11 +29,11 @@ from gateway.classify.tensor_inputs.tensor_text import (
     REGION,
     WORD,
     Points,
+    code_points,
     other_scripts,
-    points_of,
+    points_text,
     reads,
     stands,
-    text_of,
     texts_in,
 )
 from gateway.classify.text.collect import OVER_CAP, Unscannable
@@ -73,7 +73,7 @@ _FOURS = re.compile(rb"(?s:(?:.[\x03-\xd7]\x00\x00){4}|(?:\x00\x00[\x03-\xd7].){
 _ORDINARY = bytes(range(0x30, 0x3A)) + bytes(range(0x41, 0x5B)) + bytes(range(0x61, 0x7B)) + b" \n"
 _ORDINARY += bytes(range(0x80, 0x100)) + b",.-'@"
 _NOT_PLAIN = bytes(c for c in range(256) if not (0x20 <= c < 0x7F or c in b"\t\n\r"))
-_KINDS_OF_OCTETS = bytes(  # plain, one behind the first, the first of two, of three; others
+_OCTET_KINDS = bytes(  # plain, one behind the first, the first of two, of three; others
     ord("a") if c not in _NOT_PLAIN else ord("c") if 0x80 <= c < 0xC0 else ord("d")
     if 0xC3 <= c < 0xE0 else ord("e") if 0xE0 <= c < 0xF0 else 0 for c in range(256)
 )  # fmt: skip
@@ -105,10 +105,10 @@ def _all(call: TensorCall) -> Iterator[str]:
     for tensor in call.inputs:
         numbers += _numbers(tensor.parameters.values())
         if len(tensor.shape) > 1:
-            yield from _elements(_of_numbers(tensor.shape), social=False)
+            yield from _elements(_whole_numbers(tensor.shape), social=False)
         yield from _tensor(tensor)
     if numbers:
-        yield from _elements(_of_numbers(numbers))
+        yield from _elements(_whole_numbers(numbers))
     names = [output.name for output in call.outputs]
     if len(names) > 1 and all(map(_PIECE.fullmatch, names)):
         yield " ".join(names)
@@ -122,7 +122,7 @@ def _numbers(values: Iterable[Parameter]) -> Iterator[int]:
             yield int(value)
 
 
-def _of_numbers(numbers: Sequence[int]) -> Integers:
+def _whole_numbers(numbers: Sequence[int]) -> Integers:
     """One row."""
     fit = [n if 0 <= n < 2**63 else _NONE for n in numbers]
     return np.array([fit], np.int64)
@@ -131,7 +131,7 @@ def _of_numbers(numbers: Sequence[int]) -> Integers:
 def _tensor(tensor: Tensor) -> Iterator[str]:
     kind, data = tensor.datatype, tensor.data
     if kind == "BYTES":
-        yield from _of_bytes(data)
+        yield from _byte_texts(data)
         return
     rows = _rows(tensor)
     if rows is not None:
@@ -151,11 +151,11 @@ def _tensor(tensor: Tensor) -> Iterator[str]:
 def _rows(tensor: Tensor) -> Integers | None:
     """Its elements, a row for each step of the axes before the last; None where none is whole."""
     kind = tensor.datatype
-    found = _whole(kind, tensor.data) if kind in _INTEGERS else _whole_of_floats(kind, tensor.data)
-    if not found.size or not (found >= 0).any():
+    rows = _whole(kind, tensor.data) if kind in _INTEGERS else _whole_floats(kind, tensor.data)
+    if not rows.size or not (rows >= 0).any():
         return None
     axes = [size for size in tensor.shape if size != 1]
-    return found.reshape(-1, axes[-1] if axes else 1)
+    return rows.reshape(-1, axes[-1] if axes else 1)
 
 
 def _whole(kind: str, data: bytes) -> Integers:
@@ -165,7 +165,7 @@ def _whole(kind: str, data: bytes) -> Integers:
     return given.astype(np.int64)
 
 
-def _whole_of_floats(kind: str, data: bytes) -> Integers:
+def _whole_floats(kind: str, data: bytes) -> Integers:
     if kind == "BF16":
         halves = np.frombuffer(data, "<u2").astype(np.uint32) << np.uint32(16)
         floats: npt.NDArray[np.floating[Any]] = halves.view(np.float32)
@@ -189,10 +189,10 @@ def _elements(rows: Integers, *, text: bool = True, social: bool = True) -> Iter
 
 
 def _code_points(rows: Integers) -> Iterator[str]:
-    points = points_of(rows)
+    points = code_points(rows)
     if np.count_nonzero(points) < LEAST_ALONE:
         return
-    yield from texts_in(text_of(points.ravel()), small=points.size <= _PICTURE)
+    yield from texts_in(points_text(points.ravel()), small=points.size <= _PICTURE)
     yield from other_scripts(points.ravel())
     if len(rows) > 1:
         yield from _short_rows(points)
@@ -202,10 +202,10 @@ def _short_rows(points: Points) -> Iterator[str]:
     """Words that stand in rows of their own, which are filled up with zeros."""
     words = []
     for row in points[:_SMALL]:
-        said = text_of(row[: 2 * _SMALL]).rstrip("\0 ") if row[0] else ""
-        if len(said) < 2 or not WORD.fullmatch(said.replace(" ", "a")):
+        text = points_text(row[: 2 * _SMALL]).rstrip("\0 ") if row[0] else ""
+        if len(text) < 2 or not WORD.fullmatch(text.replace(" ", "a")):
             break
-        words.append(said)
+        words.append(text)
     joined = " ".join(words)
     if len(words) > 1 and reads(joined):
         yield joined
@@ -217,7 +217,7 @@ def _octets(data: bytes) -> Iterator[str]:
         yield from _utf8(data, 0, len(data))
         return
     end = 0
-    for place in _UTF8_BEGINS.finditer(data.translate(_KINDS_OF_OCTETS)):
+    for place in _UTF8_BEGINS.finditer(data.translate(_OCTET_KINDS)):
         if place.start() >= end:
             start, end = max(0, place.start() - NEAR, end), place.end() + REGION
             yield from _utf8(data, start, end)
@@ -234,13 +234,13 @@ def _utf8(data: bytes, start: int, end: int) -> Iterator[str]:
                     yield number[0]
             continue
         try:
-            said = run.decode("utf-8")
+            text = run.decode("utf-8")
         except UnicodeDecodeError:
             continue
         bounded = small and data[max(0, first - 1) : first] + data[last : last + 1] in _BOUNDS
-        yield from texts_in(said if bounded else said + "\x01", small=small)
-        if not said.isascii():
-            yield from other_scripts(np.frombuffer(said.encode("utf-32-le"), "<u4"))
+        yield from texts_in(text if bounded else text + "\x01", small=small)
+        if not text.isascii():
+            yield from other_scripts(np.frombuffer(text.encode("utf-32-le"), "<u4"))
 
 
 def _wide(data: bytes) -> Iterator[str]:
@@ -249,17 +249,17 @@ def _wide(data: bytes) -> Iterator[str]:
         for pattern in _WIDE:
             for match in pattern.finditer(data):
                 first = data[match.start() - 1 : match.start()].translate(None, _NOT_PLAIN)
-                said = (first + match[0].replace(b"\0", b"")).decode("ascii")
-                yield from texts_in(said, small=len(data) <= _PICTURE)
+                text = (first + match[0].replace(b"\0", b"")).decode("ascii")
+                yield from texts_in(text, small=len(data) <= _PICTURE)
     for size in (2, 4) if _FOURS.search(data) else (2,):
         for start in range(size):
             end = len(data) - (len(data) - start) % size
             for order in "<>" if end - start >= size * LEAST_ALONE else "":
                 units = np.frombuffer(data[start:end], f"{order}u{size}").astype(np.int64)
-                yield from other_scripts(points_of(units), picture=len(data) > _PICTURE)
+                yield from other_scripts(code_points(units), picture=len(data) > _PICTURE)
 
 
-def _of_bytes(data: bytes) -> Iterator[str]:
+def _byte_texts(data: bytes) -> Iterator[str]:
     """Elements that are no UTF-8, or have zeros in them; what others say is read as it stands."""
     at = 0
     while at + 4 <= len(data):

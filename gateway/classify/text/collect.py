@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gateway.classify.text.octets import is_written, text_of
+from gateway.classify.text.octets import decode_text, is_written
 
 MAX_NODES = 200_000  # values of one document that are looked at
 _MIN_DIGITS = 7  # numbers of fewer digits identify nobody
@@ -49,11 +49,11 @@ class Unscannable(Exception):
         self.reason = reason
 
 
-def plain_texts(said: list[str]) -> list[str] | None:
+def plain_texts(raw_texts: list[str]) -> list[str] | None:
     """What a collector makes of strings that are content where it is they alone, as mostly. None:
     one has to be read more closely, or together with what stands before it."""
     texts: list[str] = []
-    for text in said:
+    for text in raw_texts:
         if len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS:
             continue
         if "\\" in text or (";" in text and "64," in text):
@@ -72,7 +72,7 @@ def within(texts: list[str], most_bytes: int) -> list[str]:
     return texts
 
 
-class Collector:
+class TextCollector:
     """Collects texts; remembers the first reason why a call cannot be read in full."""
 
     unscannable: str | None = None
@@ -112,10 +112,10 @@ class Collector:
         if ";" in text or "\\" in text:
             self._read_closely(text, depth)
 
-    def values(self, said: Iterable[str]) -> None:
+    def values(self, texts: Iterable[str]) -> None:
         """Strings that are content. A value may be split over several of them, so what two in a
         row say across their border is a text of its own (C5)."""
-        for text in said:
+        for text in texts:
             size = len(text)
             if size <= _LONGEST_WORD and text in PROTOCOL_WORDS:
                 continue
@@ -195,7 +195,7 @@ class Collector:
             if all(map(is_written, spelled)):
                 self.text(spelled)
         if least >= 0 and most < 256 and (least == 0 or most > 127):
-            decoded = text_of(bytes(numbers))
+            decoded = decode_text(bytes(numbers))
             if decoded is not None:
                 self.text(decoded)
 
@@ -213,16 +213,16 @@ class Collector:
         while todo:
             self.count()
             match todo.pop():
-                case dict() as found:
-                    todo.extend(reversed([x for pair in found.items() for x in pair]))
-                case list() as found:
-                    todo.extend(reversed(found))
-                case str() as found:
-                    self.text(found, depth + 1)
+                case dict() as document:
+                    todo.extend(reversed([x for pair in document.items() for x in pair]))
+                case list() as document:
+                    todo.extend(reversed(document))
+                case str() as document:
+                    self.text(document, depth + 1)
                 case bool() | None:
                     pass
-                case int() | float() as found:
-                    self.number(found)
+                case int() | float() as document:
+                    self.number(document)
 
     def _check_room(self, text: str) -> None:
         """Before all of it is decoded at once: punctuation says what it may have at most."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gateway.classify.scanner.effort import spend
-from gateway.classify.text.octets import TOO_LONG, is_written, text_of
+from gateway.classify.text.octets import TOO_LONG, decode_text, is_written
 
 SHORTEST = 11
 """Characters of a run that is looked at: eight octets in base64."""
@@ -46,7 +46,7 @@ _STEPS_A_RUN, _STEPS_A_CHARACTER = 4, 1 / 128  # of effort.py
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DecodedRun:
     """`text` is None when the run decodes to none; `opaque` says that nobody can have read it."""
 
     start: int
@@ -55,25 +55,25 @@ class Run:
     opaque: bool = False
 
 
-def runs(text: str) -> Iterator[Run]:
+def runs(text: str) -> Iterator[DecodedRun]:
     for match in _BASE64.finditer(text):
         spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
         for decoded in _readings(match[0]):
-            yield Run(match.start(), match.end(), decoded, decoded in (None, TOO_LONG))
+            yield DecodedRun(match.start(), match.end(), decoded, decoded in (None, TOO_LONG))
     for match in _WRAPPED.finditer(text):
         spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
         for decoded in _wrapped(_BROKEN.split(match[0])):
-            yield Run(match.start(), match.end(), decoded, decoded in (None, TOO_LONG))
+            yield DecodedRun(match.start(), match.end(), decoded, decoded in (None, TOO_LONG))
     for match in _HEX.finditer(text):
         spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
         octets = bytes.fromhex(_NO_HEX.sub("", _HEX_MARK.sub("", match[0])))
-        if (decoded := text_of(octets)) is not None:
-            yield Run(match.start(), match.end(), decoded)
+        if (decoded := decode_text(octets)) is not None:
+            yield DecodedRun(match.start(), match.end(), decoded)
     for expression, apart, base in ((_CODES, _NO_DIGITS, 10), (_POINTS, _NO_HEX, 16)):
         for match in expression.finditer(text):
             spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
-            if (decoded := of_codes(_numbers(match[0], apart, base))) is not None:
-                yield Run(match.start(), match.end(), decoded)
+            if (decoded := text_from_codes(_numbers(match[0], apart, base))) is not None:
+                yield DecodedRun(match.start(), match.end(), decoded)
 
 
 def _wrapped(lines: list[str]) -> Iterator[str | None]:
@@ -120,11 +120,11 @@ def _decoded(run: str) -> list[str]:
         solid = solid[2:]
     readings: list[str | None] = []
     if len(solid) >= _LONG and len(solid) % 2 == 0 and _SOLID_HEX.fullmatch(solid):
-        readings.append(text_of(bytes.fromhex(solid)))
+        readings.append(decode_text(bytes.fromhex(solid)))
     if _DIGITS.search(solid) if len(solid) < _LONG else not solid.islower():
-        readings.append(text_of(_base64(solid)))
+        readings.append(decode_text(_base64(solid)))
     if _BASE32.fullmatch(solid) and len(solid) >= _LONG:
-        readings.append(text_of(_base32(solid.upper())))
+        readings.append(decode_text(_base32(solid.upper())))
     return [reading for reading in readings if reading is not None]
 
 
@@ -146,11 +146,11 @@ def _base32(solid: str) -> bytes:
         return b""
 
 
-def of_codes(codes: list[int]) -> str | None:
+def text_from_codes(codes: list[int]) -> str | None:
     """The text that they spell, as octets of UTF-8 or by code points: most of them of ASCII, and
     none of them of what nobody writes."""
     if min(codes) < 9:  # octets of UTF-16
-        return text_of(bytes(codes)) if max(codes) < 256 else None
+        return decode_text(bytes(codes)) if max(codes) < 256 else None
     ascii_ = sum(0x20 <= code < 0x7F for code in codes)
     if ascii_ * 2 < len(codes) or max(codes) > 0x10FFFF:
         return None
@@ -173,8 +173,8 @@ def says_something_in_lines(text: str) -> bool:
 
 def has_codes(text: str) -> bool:
     """Whether it holds a list of character codes that spell text."""
-    found = _CODES.finditer(text)
-    return any(of_codes(_numbers(match[0], _NO_DIGITS, 10)) is not None for match in found)
+    matches = _CODES.finditer(text)
+    return any(text_from_codes(_numbers(match[0], _NO_DIGITS, 10)) is not None for match in matches)
 
 
 def _numbers(written: str, apart: re.Pattern[str], base: int) -> list[int]:

@@ -18,7 +18,7 @@ from gateway.classify.text.collect import (
     MAX_NODES,
     OVER_CAP,
     PROTOCOL_WORDS,
-    Collector,
+    TextCollector,
     Unscannable,
     plain_texts,
     within,
@@ -26,7 +26,14 @@ from gateway.classify.text.collect import (
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
 
-__all__ = ["OVER_CAP", "TENSOR_CLASS", "UNDECLARED", "UNKNOWN_TENSORS", "Unscannable", "texts_of"]
+__all__ = [
+    "OVER_CAP",
+    "TENSOR_CLASS",
+    "UNDECLARED",
+    "UNKNOWN_TENSORS",
+    "Unscannable",
+    "extract_texts",
+]
 TENSOR_CLASS, UNDECLARED = "tensor_class", "undeclared_model"
 UNKNOWN_TENSORS = "tensors_unknown"
 """Of a call whose tensors could leave as they are, and nobody has said which the model has."""
@@ -76,16 +83,16 @@ _MANY = 16  # numbers in a list, from which on they are looked at together
 _PART_LISTS = frozenset({"content", "output", "summary"})
 
 
-def texts_of(payload: Payload, model: CatalogModel, max_bytes: int) -> list[str]:
+def extract_texts(payload: Payload, model: CatalogModel, max_bytes: int) -> list[str]:
     """What is to be scanned of a call. Raises Unscannable."""
     if not model.declared:
         raise Unscannable(UNDECLARED)
-    said = _said(payload.document) if isinstance(payload, DocumentCall) else None
-    if said is not None and (texts := plain_texts(said)) is not None:
+    messages = _message_texts(payload.document) if isinstance(payload, DocumentCall) else None
+    if messages is not None and (texts := plain_texts(messages)) is not None:
         return within(texts, max_bytes)
-    collector = Collector(max_bytes)
-    if said is not None:
-        collector.values(said)
+    collector = TextCollector(max_bytes)
+    if messages is not None:
+        collector.values(messages)
     elif isinstance(payload, DocumentCall):
         _document(payload.document, collector)
     else:
@@ -93,7 +100,7 @@ def texts_of(payload: Payload, model: CatalogModel, max_bytes: int) -> list[str]
     return collector.texts()
 
 
-def _document(document: JsonDocument, collector: Collector) -> None:
+def _document(document: JsonDocument, collector: TextCollector) -> None:
     for field in ("prompt", "input"):
         _token_ids(document.get(field), collector)
     if isinstance(document.get("prompt"), dict):
@@ -107,16 +114,16 @@ def _document(document: JsonDocument, collector: Collector) -> None:
     _walk(document, collector)
 
 
-def _said(document: JsonDocument) -> list[str] | None:
+def _message_texts(document: JsonDocument) -> list[str] | None:
     """All strings, in their order, of a chat of who says what and no more, with settings that are
     words or short numbers: most calls. None: the walk has to read it."""
     if not document.keys() <= PROTOCOL_WORDS:  # guard: C17.unknown-field
         return None
-    said: list[Any] = []
+    texts: list[Any] = []
     for field, value in document.items():
         kind = type(value)
         if kind is str:
-            said.append(value)
+            texts.append(value)
         elif kind is list:
             # guard: C17.message-list minus 1
             if field != "messages" or len(value) > _MOST_MESSAGES:
@@ -125,17 +132,17 @@ def _said(document: JsonDocument) -> list[str] | None:
                 # guard: C17.message-fields minus 2
                 if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:
                     return None
-                said += message.values()
+                texts += message.values()
         elif kind is int or kind is float:
             if not LEAST_SHORT < value < LEAST_LONG:  # guard: C17.card-number
                 return None
         elif kind is not bool and value is not None:
             return None
-    # guard: C17.content-string -> return said
-    return said if _STRINGS.issuperset(map(type, said)) else None
+    # guard: C17.content-string -> return texts
+    return texts if _STRINGS.issuperset(map(type, texts)) else None
 
 
-def _token_ids(value: Any, collector: Collector) -> None:
+def _token_ids(value: Any, collector: TextCollector) -> None:
     if isinstance(value, list):
         for item in value:
             collector.count()
@@ -148,7 +155,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
-def _walk(document: JsonDocument, collector: Collector) -> None:
+def _walk(document: JsonDocument, collector: TextCollector) -> None:
     """Every key and value in the order of the document, without recursion."""
     open_: list[tuple[str, Iterator[Any], bool]] = [("", _entered("", document, collector), True)]
     while open_:
@@ -184,14 +191,16 @@ def _is_plain(message: dict[Any, Any]) -> bool:
     return _STRINGS.issuperset(map(type, message.values()))
 
 
-def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector) -> Iterator[Any]:
+def _entered(
+    field: str, value: dict[Any, Any] | list[Any], collector: TextCollector
+) -> Iterator[Any]:
     """The items of an object or a list, once its own fields were looked at."""
     if isinstance(value, dict):
         collector.count(2 * len(value))
         if not _TELLING_KEYS.isdisjoint(value) and field not in _NAMES_ONLY:
             for key, item in value.items():
                 if key in _TELLING_KEYS and item is not None:
-                    _tell(key, item, collector)
+                    _read_item(key, item, collector)
         return iter(value.items())
     if field in _PART_LISTS:
         _parts(value, collector)
@@ -203,14 +212,14 @@ def _entered(field: str, value: dict[Any, Any] | list[Any], collector: Collector
     return iter(value)
 
 
-def _tell(key: str, item: Any, collector: Collector) -> None:
+def _read_item(key: str, item: Any, collector: TextCollector) -> None:
     if key in _MEDIA_OBJECTS and isinstance(item, dict) and not _MEDIA_KEYS.isdisjoint(item):
         collector.mark(key)
     elif key in _OPAQUE_FIELDS:
         collector.mark(_OPAQUE_FIELDS[key])
 
 
-def _parts(parts: list[Any], collector: Collector) -> None:
+def _parts(parts: list[Any], collector: TextCollector) -> None:
     for part in parts:
         kind = _type(part, "") if isinstance(part, dict) else ""
         if kind not in _TEXT_PARTS and type(part) is not str:
@@ -218,11 +227,11 @@ def _parts(parts: list[Any], collector: Collector) -> None:
 
 
 def _type(item: dict[str, Any], default: str) -> str:
-    found = item.get("type", default)
-    return found if isinstance(found, str) else ""
+    kind = item.get("type", default)
+    return kind if isinstance(kind, str) else ""
 
 
-def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> None:
+def _tensors(call: TensorCall, model: CatalogModel, collector: TextCollector) -> None:
     if call.id:
         collector.text(call.id)
     if call.version:
@@ -249,14 +258,14 @@ def _tensors(call: TensorCall, model: CatalogModel, collector: Collector) -> Non
             collector.unscannable = TENSOR_CLASS
 
 
-def _parameters(parameters: Any, collector: Collector) -> None:
+def _parameters(parameters: Any, collector: TextCollector) -> None:
     for name, value in parameters:
         collector.count()
         collector.text(name)
         _parameter(name, value, collector)
 
 
-def _parameter(name: str, value: Parameter, collector: Collector) -> None:
+def _parameter(name: str, value: Parameter, collector: TextCollector) -> None:
     if name.startswith("shared_memory"):
         collector.mark("shared_memory")
     elif isinstance(value, str):
@@ -265,7 +274,7 @@ def _parameter(name: str, value: Parameter, collector: Collector) -> None:
         collector.number(value)
 
 
-def _elements(tensor: Tensor, collector: Collector, *, must_be_text: bool) -> None:
+def _elements(tensor: Tensor, collector: TextCollector, *, must_be_text: bool) -> None:
     """The elements of a BYTES tensor. What its declaration does not call text is scanned as far as
     it is text, and else has the class of the model's tensors."""
     at, data = 0, tensor.data

@@ -185,7 +185,7 @@ def _decode(line: str) -> str:
     if "&" in line:
         line = html.unescape(line)
     if "%" in line:
-        line = _PERCENT_U.sub(lambda m: _of_units(m[0]), line)
+        line = _PERCENT_U.sub(lambda m: _decode_units(m[0]), line)
         line = _PERCENT.sub(lambda m: _octets(m[0], "%"), line)
     if "=" in line:
         line = _QUOTED_PRINTABLE.sub(lambda m: _octets(m[0], "="), line)
@@ -193,9 +193,9 @@ def _decode(line: str) -> str:
 
 
 def _unescaped(line: str) -> str:
-    line = _UNITS.sub(lambda m: _of_units(m[0]), line)
+    line = _UNITS.sub(lambda m: _decode_units(m[0]), line)
     line = _POINT.sub(lambda m: _character(m[1] or m[2]), line)
-    line = _OCTETS.sub(lambda m: _of_octets(m[0]), line)
+    line = _OCTETS.sub(lambda m: _decode_octets(m[0]), line)
     line = _ESCAPED_BREAK.sub(r"\1\n\2", line)
     return _ESCAPED_SIGN.sub("", line)
 
@@ -205,13 +205,13 @@ def _character(digits: str) -> str:
     return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else " "
 
 
-def _of_units(escapes: str) -> str:
+def _decode_units(escapes: str) -> str:
     """Units of UTF-16, in which a character may take two."""
     octets = bytes.fromhex("".join(_HEX_DIGITS.findall(escapes)))
     return octets.decode("utf-16-be", "replace").replace("\ufffd", " ")
 
 
-def _of_octets(escapes: str) -> str:
+def _decode_octets(escapes: str) -> str:
     if "x" in escapes:
         octets = bytes.fromhex("".join(_HEX_DIGITS.findall(escapes)))
     else:
@@ -235,12 +235,14 @@ def _octets(run: str, mark: str) -> str:
 def _plain(line: str) -> str:
     """In usual characters; where a part of it is shown backwards, also as it is seen, behind a sign
     that no number goes over."""
-    seen = _REVERSED.sub(lambda m: m[1][::-1], line)
-    return _in_usual_characters(line) + ("" if seen == line else f" ; {_in_usual_characters(seen)}")
+    visible = _REVERSED.sub(lambda m: m[1][::-1], line)
+    return _in_usual_characters(line) + (
+        "" if visible == line else f" ; {_in_usual_characters(visible)}"
+    )
 
 
 def _in_usual_characters(line: str) -> str:
-    line = unicodedata.normalize("NFKC", line.translate(_SEEN)).translate(_COMMON)
+    line = unicodedata.normalize("NFKC", line.translate(_VISIBLE_TAGS)).translate(_COMMON)
     if _ALIKE_LETTER.search(line):
         line = _WORD.sub(lambda m: _latin(m[0]), line)
     return line
@@ -250,12 +252,12 @@ class _Common(dict[int, str]):
     """Characters as one of their kind in ASCII, each worked out when it is first met."""
 
     def __missing__(self, point: int) -> str:
-        self[point] = found = _common(chr(point))
-        return found
+        self[point] = folded = _common(chr(point))
+        return folded
 
 
 _COMMON = _Common()
-_SEEN = {tag: chr(tag - _TAGS.start) for tag in _TAGS if tag >= _TAGS.start + 0x20}
+_VISIBLE_TAGS = {tag: chr(tag - _TAGS.start) for tag in _TAGS if tag >= _TAGS.start + 0x20}
 
 
 def _common(c: str) -> str:

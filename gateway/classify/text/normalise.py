@@ -1,8 +1,8 @@
 """The other forms in which a text may hold what a scan of it as written would miss (C4).
 
-Offsets. A `Piece` is derived text together with the part of the original that it came from; there
-is no finer mapping, as folding and decoding change lengths. Findings in a piece get the span of
-that part. The text as written is scanned by the caller and has exact offsets.
+Offsets. A `NormalisedPiece` is derived text together with the part of the original that it came
+from; there is no finer mapping, as folding and decoding change lengths. Findings in a piece get the
+span of that part. The text as written is scanned by the caller and has exact offsets.
 
 Cost. Every step is linear, pieces never add up to more than a fixed multiple of the text, decoding
 goes three levels deep. Where a bound cuts something off, that part is reported as hidden text,
@@ -25,7 +25,7 @@ _STEPS_A_PIECE, _STEPS_A_CHARACTER = 20, 1 / 4  # of effort.py: to derive and to
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class NormalisedPiece:
     """`numeric`: it differs in numbers alone, and holds no name that the text does not. `phones`:
     whether digits in it may be a telephone number."""
 
@@ -40,7 +40,7 @@ class Piece:
 class Forms:
     """What was derived from one text."""
 
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[NormalisedPiece, ...] = ()
     hidden: tuple[tuple[int, int], ...] = ()  # parts that somebody does not want read
     values: tuple[tuple[str, int, int], ...] = ()  # (entity type, start, end) found on the way
 
@@ -49,7 +49,7 @@ class _Work:
     """Collects the forms of one text under its bounds."""
 
     def __init__(self, length: int) -> None:
-        self.pieces: dict[tuple[str, int, int, bool], Piece] = {}
+        self.pieces: dict[tuple[str, int, int, bool], NormalisedPiece] = {}
         self.hidden: list[tuple[int, int]] = []
         self.values: dict[tuple[str, int, int], None] = {}
         self._room = length * _GROWTH + _SLACK
@@ -66,11 +66,11 @@ class _Work:
         if self._room < 0:
             self.hidden.append((start, end))
             return False
-        self.pieces[key] = Piece(text, start, end, numeric, phones)
+        self.pieces[key] = NormalisedPiece(text, start, end, numeric, phones)
         return True
 
 
-def lead(form: Piece, text: str) -> int:
+def lead(form: NormalisedPiece, text: str) -> int:
     """How many characters at the head of a form are only the words before its part of `text`, for
     recognizers to see: what is found in them alone is no finding of that part."""
     before = text[max(0, form.start - numbers.CONTEXT) : form.start]
@@ -115,7 +115,7 @@ def _derive(text: str, origin: tuple[int, int] | None, work: _Work, depth: int) 
             _derive(run.text, place, work, depth - 1)
 
 
-def _runs(text: str, folded: str) -> Iterator[decoding.Run]:
+def _runs(text: str, folded: str) -> Iterator[decoding.DecodedRun]:
     """Of the text as written and as it is decoded, in which the signs of base64 are what they are,
     and of the folded one. What is not in the text as written has no place in it."""
     written: set[str | None] = set()

@@ -38,14 +38,14 @@ _SHAPES = {
 _STEPS_A_RUN = 8  # of effort.py
 _FEWEST, _FEWEST_IN_GROUPS, _MOST = 7, 9, 34
 """Digits: of a number written one by one, of one in groups, and of an account number."""
-_OF_LISTS = frozenset({".", ","})
+_LIST_SEPARATORS = frozenset({".", ","})
 """Between numbers of their own; a card's check digit tells."""
 _YEARS = range(1900, 2101)
 _FOUR = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class NumberForm:
     """A number as it is usually written, behind the words before it, which recognizers ask for.
     `phones` is False where the digits may be of several numbers: any ten of them make a telephone
     number, while other types have check digits or words."""
@@ -58,7 +58,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class NumberRun:
     """Groups of digits, and of a few capital letters, with separators between them."""
 
     start: int
@@ -74,10 +74,10 @@ class Run:
         if not is_card_number(self.digits) or len(self.digits) != sum(map(len, self.groups)):
             return False
         between = set(map(_key, self.gaps))
-        return (len(between) == 1 or not between & _OF_LISTS) and _grouped(self.groups)
+        return (len(between) == 1 or not between & _LIST_SEPARATORS) and _grouped(self.groups)
 
 
-def runs(text: str) -> Iterator[Run]:
+def runs(text: str) -> Iterator[NumberRun]:
     if "\n" in text and "(" in text:  # on one line recognizers read it as it stands
         text = _AREA.sub(r" \1 ", text)
     for match in _RUN.finditer(text):
@@ -92,21 +92,23 @@ def runs(text: str) -> Iterator[Run]:
         spend(_STEPS_A_RUN)
         parts = _TOKEN.split(run)  # what is between, and the groups
         if len(parts) > 3:
-            yield Run(match.start(), match.end(), tuple(parts[1::2]), tuple(parts[2:-1:2]), digits)
+            yield NumberRun(
+                match.start(), match.end(), tuple(parts[1::2]), tuple(parts[2:-1:2]), digits
+            )
 
 
-def forms(text: str) -> Iterator[Form]:
+def forms(text: str) -> Iterator[NumberForm]:
     for run in runs(text):
         if run.is_card:
-            yield Form("", run.start, run.end, is_card=True)
+            yield NumberForm("", run.start, run.end, is_card=True)
         before = text[max(0, run.start - CONTEXT) : run.start]
         for written, phones in _written(run, before.endswith("+")):
-            yield Form(before + written, run.start, run.end, phones)
+            yield NumberForm(before + written, run.start, run.end, phones)
     for match in _LIST.finditer(text):
         spend(_STEPS_A_RUN)
         before = text[max(0, match.start() - CONTEXT) : match.start()]
-        for written in _of_list(_elements(match[0])):
-            yield Form(before + written, match.start(), match.end())
+        for written in _list_numbers(_elements(match[0])):
+            yield NumberForm(before + written, match.start(), match.end())
 
 
 def says_more(text: str) -> bool:
@@ -114,14 +116,14 @@ def says_more(text: str) -> bool:
     if any(run.is_card or any(True for _ in _written(run, False)) for run in runs(text)):
         return True
     lists = (_elements(match[0]) for match in _LIST.finditer(text))
-    return any(True for elements in lists for _ in _of_list(elements))
+    return any(True for elements in lists for _ in _list_numbers(elements))
 
 
-def _written(run: Run, international: bool) -> Iterator[tuple[str, bool]]:
+def _written(run: NumberRun, international: bool) -> Iterator[tuple[str, bool]]:
     """And whether that may be a telephone number."""
     count, keys = len(run.digits), [_key(gap) for gap in run.gaps]
     one_by_one = all(len(group) == 1 or not group.isdecimal() for group in run.groups)
-    if one_by_one and _OF_LISTS.issubset(keys):
+    if one_by_one and _LIST_SEPARATORS.issubset(keys):
         return  # decimal numbers, one after the other
     if one_by_one and count >= _FEWEST:
         inner = Counter(key for key in keys if key).most_common(1)
@@ -129,14 +131,14 @@ def _written(run: Run, international: bool) -> Iterator[tuple[str, bool]]:
     elif _FEWEST_IN_GROUPS <= count <= _MOST:
         first = next(at for at, group in enumerate(run.groups) if group.isdecimal())
         between = {key for key in keys[first:] if key}
-        if len(between) == 1 and not between & _OF_LISTS:
+        if len(between) == 1 and not between & _LIST_SEPARATORS:
             yield from _in_one_piece(run, first, "\n" in between)
         if any("\n" in gap for gap in run.gaps):
             for written in _on_one_line(run):
                 yield written, international
 
 
-def _one_by_one(run: Run, keys: Sequence[str], inner: str) -> Iterator[tuple[str, bool]]:
+def _one_by_one(run: NumberRun, keys: Sequence[str], inner: str) -> Iterator[tuple[str, bool]]:
     """Without the separator of the digits; those between groups stay."""
     written = run.groups[0]
     before = run.groups[0]
@@ -144,15 +146,15 @@ def _one_by_one(run: Run, keys: Sequence[str], inner: str) -> Iterator[tuple[str
         is_inner = key == inner and not (len(before) > 1 and before.isalpha())
         written += ("" if is_inner else key.replace("\n", " ")) + group
         before = group
-    yield written, inner not in _OF_LISTS and len(run.digits) > _FEWEST_IN_GROUPS
-    if len(written) == len(run.digits) == _FEWEST_IN_GROUPS and inner not in _OF_LISTS:
+    yield written, inner not in _LIST_SEPARATORS and len(run.digits) > _FEWEST_IN_GROUPS
+    if len(written) == len(run.digits) == _FEWEST_IN_GROUPS and inner not in _LIST_SEPARATORS:
         yield _in_threes(written), False
     if inner != ",":
         for shape in _SHAPES.get(len(run.digits), ()):
             yield shape.format(*run.digits), False
 
 
-def _in_one_piece(run: Run, first: int, over_lines: bool) -> Iterator[tuple[str, bool]]:
+def _in_one_piece(run: NumberRun, first: int, over_lines: bool) -> Iterator[tuple[str, bool]]:
     """Groups with one separator between them all, grouped as people do it."""
     head = "".join(map("".join, zip(run.groups[:first], run.gaps, strict=False)))
     groups = run.groups[first:]
@@ -166,7 +168,7 @@ def _in_one_piece(run: Run, first: int, over_lines: bool) -> Iterator[tuple[str,
         yield " ".join(run.groups), False
 
 
-def _on_one_line(run: Run) -> Iterator[str]:
+def _on_one_line(run: NumberRun) -> Iterator[str]:
     """The line breaks taken out, or where there is nothing else, turned into what is used
     elsewhere."""
     others = Counter(key for key in map(_key, run.gaps) if key not in ("", "\n"))
@@ -193,11 +195,11 @@ def _key(gap: str) -> str:
 
 
 def _elements(written: str) -> list[str]:
-    found = (text or number for text, number in _IN_LIST.findall(written))
-    return [element for element in found if element]
+    elements = (text or number for text, number in _IN_LIST.findall(written))
+    return [element for element in elements if element]
 
 
-def _of_list(elements: Sequence[str]) -> Iterator[str]:
+def _list_numbers(elements: Sequence[str]) -> Iterator[str]:
     """Digits, or groups of four, as numbers (which lose their zeros) or as strings."""
     if not elements:
         return

@@ -18,14 +18,14 @@ _MARKS = (  # the longer ones first: that of UTF-32LE begins like that of UTF-16
     (codecs.BOM_UTF16_BE, "utf-16-be"),
     (codecs.BOM_UTF8, "utf-8"),
 )
-_OF_A_SCRIPT, _BLOCKS = 12, 3
+_SCRIPT_LETTERS, _BLOCKS = 12, 3
 """Octets, at least, and blocks of 256 characters, at most, of a text that is known by them."""
 _HEADS = frozenset(mark[0] for mark, _ in _MARKS)
-_OF_TEXT = bytes((*range(0x20, 0x7F), *b"\r\n\t"))
+_TEXT_OCTETS = bytes((*range(0x20, 0x7F), *b"\r\n\t"))
 _UNIT = {"utf-8": 1, "utf-16-le": 2, "utf-16-be": 2, "utf-32-le": 4, "utf-32-be": 4}
 
 
-def text_of(octets: bytes) -> str | None:
+def decode_text(octets: bytes) -> str | None:
     """The octets as text if they are printable, as those of most texts; `TOO_LONG` where they
     inflate to more than is read."""
     inflated = _inflated(octets)
@@ -38,17 +38,17 @@ def text_of(octets: bytes) -> str | None:
         encoding, head = _encoding(inflated)
     body = inflated[head:]
     body = body[: len(body) - len(body) % _UNIT[encoding]]
-    if encoding == "utf-8" and 0 in body and (text := _of_one_script(body)) is not None:
+    if encoding == "utf-8" and 0 in body and (text := _decode_script(body)) is not None:
         return text
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError:
-        return _of_one_octet_each(body) or _of_one_script(body)
+        return _decode_single(body) or _decode_script(body)
     if text.isprintable():
         return text or None
     if sum(map(is_written, text)) >= 0.7 * len(text):  # the lengths of a tensor's elements too
         return text
-    return _of_one_script(body)
+    return _decode_script(body)
 
 
 def is_written(character: str) -> bool:
@@ -72,15 +72,15 @@ def _encoding(octets: bytes) -> tuple[str, int]:
     return "utf-8", 0
 
 
-def _of_one_octet_each(octets: bytes) -> str | None:
+def _decode_single(octets: bytes) -> str | None:
     """ISO 8859-1 and its like, if nearly all of it is ASCII anyway: the digits are the same."""
-    others = len(octets.translate(None, _OF_TEXT))
+    others = len(octets.translate(None, _TEXT_OCTETS))
     return octets.decode("latin-1") if others <= 0.15 * len(octets) else None
 
 
-def _of_one_script(octets: bytes) -> str | None:
+def _decode_script(octets: bytes) -> str | None:
     """UTF-16 of letters or digits that are not Latin: one octet of each two is of a few values."""
-    if len(octets) < _OF_A_SCRIPT or len(octets) % 2:
+    if len(octets) < _SCRIPT_LETTERS or len(octets) % 2:
         return None
     for high, encoding in ((octets[0::2], "utf-16-be"), (octets[1::2], "utf-16-le")):
         if len(set(high)) <= _BLOCKS:

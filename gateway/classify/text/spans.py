@@ -47,14 +47,14 @@ class FullFindings:
 
     async def find(self, text: str, added: Tightening, budget_s: float) -> list[Finding]:
         """Those that restrict a caller who adds this to what does. Raises a NoScan."""
-        profile = Profile.of(self._settings, added)
+        profile = Profile.from_settings(self._settings, added)
         started_s = ambient.monotonic_s()
         budget_s = min(budget_s, self._settings.budget_ms / 1e3)
-        (found,) = await self._pool.scan([text], budget_s)
+        (findings,) = await self._pool.scan([text], budget_s)
         if self._names is not None:
             left_s = budget_s - (ambient.monotonic_s() - started_s)
             (named,) = await find_in_all_forms(
                 self._names, [text], left_s, self._settings.allow_list
             )
-            found = together(found, named)
-        return [f for f in found if profile.restricts([f])]
+            findings = together(findings, named)
+        return [f for f in findings if profile.restricts([f])]

@@ -32,7 +32,7 @@ _DEPTH = 8  # of containers around a conversation
 _LENGTH_BYTES = 4
 
 
-class Talks:
+class Conversations:
     """`all` holds the turns of each conversation; `whole` is False where a call has more of them
     than are looked for."""
 
@@ -91,9 +91,9 @@ class Talks:
             self.text(text, 0)
 
 
-def talks_of(payload: Payload) -> Talks:
+def conversations(payload: Payload) -> Conversations:
     """All conversations of a call."""
-    talks = Talks()
+    talks = Conversations()
     if isinstance(payload, TensorCall):
         for tensor in payload.inputs:
             if tensor.datatype == "BYTES":
@@ -112,26 +112,26 @@ def written(turn: Any) -> bytes:
     """Who says what, and nothing else: clients write the rest of a turn anew, or leave it out. Each
     with its length, so that no two are written alike."""
     who: Any = "user"
-    said: Any = turn
+    content: Any = turn
     if isinstance(turn, dict):
-        who, said = _first(turn, _SPEAKER), _first(turn, _TEXT)
+        who, content = _first(turn, _SPEAKER), _first(turn, _TEXT)
         if who is None:
             who = turn.get("type")
     speaker = _NOBODY
     if isinstance(who, str):
         speaker = _SPEAKERS.get(who) or _with_length(who)
-    text = (said if isinstance(said, str) else _said(said)).strip()
+    text = (content if isinstance(content, str) else _content_text(content)).strip()
     return speaker + _with_length(text)
 
 
-def goes_on(talks: Talks) -> bool:
+def goes_on(talks: Conversations) -> bool:
     """Whether a call may have had one before it."""
     return not talks.whole or any(map(_has_answers, talks.all))
 
 
 def _has_answers(turns: list[Any]) -> bool:
-    said = [t for t in turns if not (isinstance(t, dict) and t.get("role") in _OPENING_ROLES)]
-    return len(said) > 1
+    answers = [t for t in turns if not (isinstance(t, dict) and t.get("role") in _OPENING_ROLES)]
+    return len(answers) > 1
 
 
 def _is_turn(item: Any) -> bool:
@@ -172,7 +172,7 @@ _SPEAKERS: Final = {
 """Most of them. Clients rename the system to the developer, as models want it."""
 
 
-def _said(content: Any) -> str:
+def _content_text(content: Any) -> str:
     """The text of a content, the same whether it comes whole or in parts."""
     if content is None or isinstance(content, str):
         return content or ""

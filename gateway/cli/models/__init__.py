@@ -14,7 +14,7 @@ from pathlib import Path
 from gateway.cli import console
 from gateway.config import ConfigError
 from gateway.models import declaration
-from gateway.models.failures import ModelFailed, WrongModel
+from gateway.models.failures import ModelCommandFailed, WrongModel
 
 SUBCOMMANDS = (
     "build", "quantize", "verify", "profile", "ls", "config",
@@ -51,14 +51,14 @@ def chosen(repository: Path, names: list[str]) -> list[Path]:
     return [repository / name for name in names]
 
 
-def told(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+def reporting(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """A command whose failures are told in a line: exit 2 for what was given, else 1."""
 
     @functools.wraps(run)
     def telling(args: argparse.Namespace) -> int:
         try:
             return run(args)
-        except ModelFailed as exc:
+        except ModelCommandFailed as exc:
             console.fail(str(exc))
             return 2 if isinstance(exc, WrongModel) else 1
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from gateway.cli import console
-from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, told
+from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, reporting
 from gateway.models import declaration
-from gateway.models.failures import ModelFailed, WrongModel
+from gateway.models.failures import ModelCommandFailed, WrongModel
 
 if TYPE_CHECKING:
     from gateway.models.variants.engines import EngineBuilder
@@ -51,23 +51,23 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
-@told
+@reporting
 def run(args: argparse.Namespace) -> int:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     from_file = args.what.endswith(".onnx")
     name = _name(args, from_file)
-    with console.progress() as tell:
+    with console.progress() as report:
         if from_file:
-            found["added"] = _added(args, name, tell)
+            results["added"] = _added(args, name, report)
         (directory,) = chosen(args.repository, [name])
         declared = declaration.load(directory / declaration.FILE)
-        found |= {"model": name, "files": _built(args, directory, declared, tell)}
+        results |= {"model": name, "files": _built(args, directory, declared, report)}
     if from_file and not args.no_profile:
-        found["profiled"] = _profiled(args, name)
+        results["profiled"] = _profiled(args, name)
     if args.json:
-        console.put_json(found)
+        console.put_json(results)
     else:
-        _print(found)
+        _print(results)
     return 0
 
 
@@ -81,33 +81,33 @@ def _name(args: argparse.Namespace, from_file: bool) -> str:
     return str(args.name)
 
 
-def _added(args: argparse.Namespace, name: str, tell: Any) -> dict[str, Any]:
+def _added(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
     from gateway.models import adopt, draft  # ONNX Runtime takes a second to import
 
-    given = draft.Given(name, args.about, args.licence, args.tokenizer)
+    given = draft.DraftDetails(name, args.about, args.licence, args.tokenizer)
     for path in (args.tokenizer, args.declaration):
         if path is not None and not path.is_file():
             raise WrongModel(f"{path}: is not there")
-    done = adopt.adopt(args.repository, Path(args.what), given, args.declaration, tell)
+    done = adopt.adopt(args.repository, Path(args.what), given, args.declaration, report)
     declared = declaration.load(done.directory / declaration.FILE)
     return {
         "directory": str(done.directory),
         "version": done.version,
         "drafted": done.drafted,
-        "settings": {"models": adopt.settings_of(declared)},
+        "settings": {"models": adopt.declared_settings(declared)},
         "verified": done.verified.as_json(),
         "unbatched": done.unbatched and str(done.unbatched),
     }
 
 
 def _built(
-    args: argparse.Namespace, directory: Path, declared: declaration.Declaration, tell: Any
+    args: argparse.Namespace, directory: Path, declared: declaration.Declaration, report: Any
 ) -> list[dict[str, Any]]:
     from gateway.models.variants import build  # as above
 
-    made = build.build(directory, declared, _builders(args.engine), tell)
+    made = build.build(directory, declared, _builders(args.engine), report)
     return [
-        {"file": m.file, "precision": m.precision.value, "bytes": m.size_bytes, **m.told}
+        {"file": m.file, "precision": m.precision.value, "bytes": m.size_bytes, **m.facts}
         for m in made
     ]
 
@@ -119,11 +119,11 @@ def _builders(wanted: Sequence[str] | None) -> list[EngineBuilder]:
     known = builders()
     if wanted is None:
         return [builder for builder in known.values() if builder.missing() is None]
-    asked = [known[name] for name in wanted if name != "none"]
-    for builder in asked:
+    chosen = [known[name] for name in wanted if name != "none"]
+    for builder in chosen:
         if (missing := builder.missing()) is not None:
-            raise ModelFailed(missing)
-    return asked
+            raise ModelCommandFailed(missing)
+    return chosen
 
 
 def _profiled(args: argparse.Namespace, name: str) -> bool:
@@ -138,19 +138,19 @@ def _profiled(args: argparse.Namespace, name: str) -> bool:
         return bool(given.run(given) == 0)
 
 
-def _print(found: Mapping[str, Any]) -> None:
-    console.err.print(f"[green]ok[/]: {found['model']}")
-    for file in found["files"]:
-        told = f"  {file['file']}: {file['precision']}, {file['bytes']:,} bytes"
+def _print(results: Mapping[str, Any]) -> None:
+    console.err.print(f"[green]ok[/]: {results['model']}")
+    for file in results["files"]:
+        line = f"  {file['file']}: {file['precision']}, {file['bytes']:,} bytes"
         if "accuracy" in file:
-            told += f", {file['accuracy']['metric']} {file['accuracy']['after']}"
+            line += f", {file['accuracy']['metric']} {file['accuracy']['after']}"
         if "engine" in file:
             shapes = "; ".join(
                 f"{n} {a} {b} {c}" for n, (a, b, c) in file["engine"]["profiles"].items()
             )
-            told += f", {file['engine']['builder']} {file['engine']['builder_version']}: {shapes}"
-        console.err.print(told, markup=False)
-    if (added := found.get("added")) is None:
+            line += f", {file['engine']['builder']} {file['engine']['builder_version']}: {shapes}"
+        console.err.print(line, markup=False)
+    if (added := results.get("added")) is None:
         return
     console.err.print(f"  verified: {added['directory']}, version {added['version']}", markup=False)
     if added["drafted"]:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from gateway.cli import console
-from gateway.cli.models import add_repository, chosen, told
+from gateway.cli.models import add_repository, chosen, reporting
 from gateway.models import configs, declaration, versions
 from gateway.models.declaration import Declaration
 
@@ -20,7 +20,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
-@told
+@reporting
 def run(args: argparse.Namespace) -> int:
     changed = []
     for directory in chosen(args.repository, args.names):

@@ -26,9 +26,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.repository.is_dir():
         console.fail(f"{args.repository}: is no directory; name one with --repository")
         return 2
-    found = listing.listed(args.repository)
+    models = listing.listed(args.repository)
     if args.json:
-        console.put_json([model.as_json() for model in found])
+        console.put_json([model.as_json() for model in models])
         return 0
     table = Table(box=None, pad_edge=False)
     for column in (
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         "profile",
     ):
         table.add_column(column, justify="right" if column == "bytes" else "left", no_wrap=True)
-    for model in found:
+    for model in models:
         _rows(table, model)
     Console(width=None if sys.stdout.isatty() else _WIDE, emoji=False).print(table)
     return 0

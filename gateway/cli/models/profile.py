@@ -13,12 +13,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 from gateway.cli import console
-from gateway.cli.models import add_repository, chosen, told
+from gateway.cli.models import add_repository, chosen, reporting
 from gateway.endpoints.triton import TritonServerError
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models import declaration, profiling
 from gateway.models.declaration import Declaration
-from gateway.models.profiling import Profile, load, run
+from gateway.models.profiling import ModelProfile, load, run
 
 _LEAST_S = 0.05
 
@@ -31,7 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="HOST:PORT",
         help="gRPC side of a running server; without it an embedded Triton is started",
     )
-    plan = run.Plan()
+    plan = run.ProfilingPlan()
     parser.add_argument("--callers", type=_count, default=plan.most_callers, help="at once, most")
     parser.add_argument("--seconds", type=_seconds, default=plan.seconds, help="of each point")
     parser.add_argument("--rounds", type=_count, default=plan.rounds, help="over all points")
@@ -40,14 +40,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--dry-run", action="store_true", help="write no profile.json")
     parser.add_argument("--json", action="store_true", help="the profile as JSON")
     add_repository(parser)
-    parser.set_defaults(run=told(execute))
+    parser.set_defaults(run=reporting(execute))
 
 
 def execute(args: argparse.Namespace) -> int:
     (directory,) = chosen(args.repository, [args.name])
     if args.plot is not None and not _can_draw(args.plot):
         return 2
-    plan = run.Plan(args.callers, args.seconds, args.rounds, args.words)
+    plan = run.ProfilingPlan(args.callers, args.seconds, args.rounds, args.words)
     try:
         profile = measure(directory, plan, args.url)
     except TritonServerError as exc:
@@ -67,11 +67,11 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
-def measure(directory: Path, plan: run.Plan, url: str | None = None) -> Profile:
+def measure(directory: Path, plan: run.ProfilingPlan, url: str | None = None) -> ModelProfile:
     """Of the model in a repository's directory. Raises TritonServerError and ModelFailed."""
     model = declaration.load(directory / declaration.FILE)
 
-    async def work(progress: Callable[[], None]) -> Profile:
+    async def work(progress: Callable[[], None]) -> ModelProfile:
         async with contextlib.AsyncExitStack() as stack:
             server = None if url else await stack.enter_async_context(_served(directory))
             address = url or f"127.0.0.1:{server.ports.grpc if server else 0}"
@@ -95,11 +95,11 @@ async def _served(directory: Path) -> AsyncIterator[TritonServer]:
 
 
 def _runs(server: TritonServer | None, model: Declaration) -> run.Runs:
-    told = () if server is None else (p for p in server.provided if p.model == model.name)
-    return next((run.Runs(p.provider, p.graph, p.threads) for p in told), run.Runs())
+    passes = () if server is None else (p for p in server.provided if p.model == model.name)
+    return next((run.Runs(p.provider, p.graph, p.threads) for p in passes), run.Runs())
 
 
-def show(profile: Profile) -> None:
+def show(profile: ModelProfile) -> None:
     alone = Table("rows of a call", "ms, median", "rows a second", title="one caller")
     for point in profile.batches:
         alone.add_row(str(point.rows), f"{point.p50_s * 1000:.2f}", f"{point.rows_per_s:,.0f}")

@@ -9,7 +9,7 @@ from gateway.cli import console
 from gateway.cli.models import registry
 from gateway.models.registry import RegistryError
 from gateway.models.registry.fetching import Source
-from gateway.models.registry.pulling import Pull, Pulled, Stage, Wanted, pull
+from gateway.models.registry.pulling import Pull, Pulled, RequestedVersion, Stage, pull
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,8 +28,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = registry.settings_of(args)
-    wanted = Wanted(args.name, args.version, args.alias, args.dry_run, not args.no_trial)
+    settings = registry.registry_settings(args)
+    wanted = RequestedVersion(args.name, args.version, args.alias, args.dry_run, not args.no_trial)
     try:
         with (
             registry.opened(settings) as source,
@@ -38,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
             work = Pull(
                 args.repository,
                 Source(source, settings.max_bytes, settings.public_key),
-                registry.servers_of(args),
-                _tell,
+                registry.find_servers(args),
+                _print_stage,
                 sent,
                 expected,
             )
@@ -49,18 +49,18 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         console.put_json({"ok": True, **dataclasses.asdict(done)})
     else:
-        console.err.print(_said(done, args.dry_run), markup=False)
+        console.err.print(_summary(done, args.dry_run), markup=False)
         for note in done.notes:
             console.err.print(f"note: {note}", markup=False)
     return 0
 
 
-def _tell(stage: Stage, told: str) -> None:
+def _print_stage(stage: Stage, line: str) -> None:
     if stage is not Stage.DONE:
-        console.err.print(f"{stage.value}: {told}", markup=False)
+        console.err.print(f"{stage.value}: {line}", markup=False)
 
 
-def _said(done: Pulled, dry_run: bool) -> str:
+def _summary(done: Pulled, dry_run: bool) -> str:
     what = f"{done.model} version {done.version} ({done.size} bytes)"
     if dry_run:
         return f"would pull {what}; here is version {done.before or 'none'}"

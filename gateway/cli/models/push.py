@@ -23,7 +23,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    settings = registry.settings_of(args)
+    settings = registry.registry_settings(args)
     try:
         with (
             registry.opened(settings) as target,

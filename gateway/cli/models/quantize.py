@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gateway.cli import console
-from gateway.cli.models import add_repository, chosen, told
+from gateway.cli.models import add_repository, chosen, reporting
 from gateway.models import declaration
 
 
@@ -22,26 +22,26 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
-@told
+@reporting
 def run(args: argparse.Namespace) -> int:
     from gateway.models.variants import quantize  # ONNX Runtime takes a second to import
 
     (directory,) = chosen(args.repository, [args.name])
     declared = declaration.load(directory / declaration.FILE)
     method = args.method or declared.quantization.method
-    with console.progress() as tell:
-        found = quantize.quantize(directory, declared, method, tell)
+    with console.progress() as report:
+        quantized = quantize.quantize(directory, declared, method, report)
     if args.json:
-        console.put_json(found.as_json())
+        console.put_json(quantized.as_json())
         return 0
-    console.err.print(f"[green]ok[/]: {found.file}", highlight=False)
+    console.err.print(f"[green]ok[/]: {quantized.file}", highlight=False)
     for line in (
-        f"size      {found.before_bytes:,} to {found.after_bytes:,} bytes, "
-        f"{found.size_cut:.1%} less",
-        f"{found.metric}  {found.before:.4f} to {found.after:.4f} on {found.rows} rows, "
-        f"loss {found.loss:.4f} of {found.largest_loss} allowed",
-        f"latency   {found.before_ms:.2f} to {found.after_ms:.2f} ms, "
-        f"{found.speedup:.2f} times faster ({found.timed_on}, {quantize.THREADS} thread, "
+        f"size      {quantized.before_bytes:,} to {quantized.after_bytes:,} bytes, "
+        f"{quantized.size_cut:.1%} less",
+        f"{quantized.metric}  {quantized.before:.4f} to {quantized.after:.4f} "
+        f"on {quantized.rows} rows, loss {quantized.loss:.4f} of {quantized.largest_loss} allowed",
+        f"latency   {quantized.before_ms:.2f} to {quantized.after_ms:.2f} ms, "
+        f"{quantized.speedup:.2f} times faster ({quantized.timed_on}, {quantize.THREADS} thread, "
         f"against fp32 as ONNX Runtime optimises it)",
     ):
         console.err.print("  " + line, markup=False)

@@ -14,7 +14,7 @@ from gateway import config
 from gateway.cli import console
 from gateway.cli.models import add_repository
 from gateway.config import ConfigError, RegistrySettings
-from gateway.models.registry import Registry, RegistryError, kinds
+from gateway.models.registry import ModelRegistry, RegistryError, kinds
 from gateway.models.registry.server import Server, over
 
 
@@ -40,21 +40,21 @@ def add_registry(parser: argparse.ArgumentParser, option: str) -> None:
     parser.add_argument("--config", type=Path, help="settings (default: ./spillway.yaml, or ours)")
 
 
-def settings_of(args: argparse.Namespace) -> RegistrySettings:
+def registry_settings(args: argparse.Namespace) -> RegistrySettings:
     """By its name in the settings, or its address. Raises ConfigError."""
-    asked: str | None = args.registry
-    if asked is not None and ("/" in asked or asked.startswith(".")):
-        return RegistrySettings(url=asked)
+    name: str | None = args.registry
+    if name is not None and ("/" in name or name.startswith(".")):
+        return RegistrySettings(url=name)
     known = _registries(args.config)
-    if asked is None and len(known) == 1:
+    if name is None and len(known) == 1:
         return next(iter(known.values()))
-    if asked is None or asked not in known:
+    if name is None or name not in known:
         there = ", ".join(sorted(known)) or "none"
         raise ConfigError(
-            f"{'name a registry' if asked is None else f'no registry {asked!r}'}: the settings "
+            f"{'name a registry' if name is None else f'no registry {name!r}'}: the settings "
             f"have {there}; a path begins with ./ or /, and a URL says its kind"
         )
-    return known[asked]
+    return known[name]
 
 
 def _registries(path: Path | None) -> dict[str, RegistrySettings]:
@@ -65,7 +65,7 @@ def _registries(path: Path | None) -> dict[str, RegistrySettings]:
 
 
 @contextmanager
-def opened(settings: RegistrySettings) -> Iterator[Registry]:
+def opened(settings: RegistrySettings) -> Iterator[ModelRegistry]:
     registry = kinds.opened(settings)
     # What the Triton of a trial says is in the error; a handler keeps it off the terminal.
     logging.getLogger("gateway").addHandler(logging.NullHandler())
@@ -75,7 +75,7 @@ def opened(settings: RegistrySettings) -> Iterator[Registry]:
         registry.close()
 
 
-def servers_of(args: argparse.Namespace) -> Callable[[], list[Server]]:
+def find_servers(args: argparse.Namespace) -> Callable[[], list[Server]]:
     return lambda: over(args.repository, args.server)
 
 
@@ -88,11 +88,11 @@ def failed(exc: RegistryError, args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def bytes_bar(told: str) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
+def bytes_bar(label: str) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
     """How many bytes to expect, and how many more have come: a bar on a terminal, else nothing."""
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
     with Progress(*columns, console=console.err, disable=not console.err.is_terminal) as progress:
-        task = progress.add_task(told, total=None)
+        task = progress.add_task(label, total=None)
         yield (
             lambda size: progress.update(task, total=size),
             lambda size: progress.advance(task, size),

@@ -7,7 +7,7 @@ import argparse
 from gateway.cli import console
 from gateway.cli.models import registry
 from gateway.models.registry import RegistryError, installing, workshop
-from gateway.models.registry.pulling import check_name, declared_here
+from gateway.models.registry.pulling import check_name, own_declaration
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,29 +22,29 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     try:
         check_name(args.name)
-        with workshop.of(args.repository, args.name) as shop:
-            servers = registry.servers_of(args)()
-            installing.recover(shop, declared_here(shop), servers)
-            declared = declared_here(shop)
+        with workshop.opened(args.repository, args.name) as shop:
+            servers = registry.find_servers(args)()
+            installing.recover(shop, own_declaration(shop), servers)
+            declared = own_declaration(shop)
             before = max(shop.versions(), default=None)
             if declared is None:
                 raise RegistryError(f"there is no model {args.name} in {args.repository}")
-            told = installing.Told()
+            updated = installing.ServersUpdated()
             if args.dry_run:
                 version = installing.chosen(shop, args.to)
             else:
-                version, told = installing.roll_back(shop, args.to, declared, servers)
+                version, updated = installing.roll_back(shop, args.to, declared, servers)
             out = shop.withdrawn()
     except RegistryError as exc:
         return registry.failed(exc, args)
     if args.json:
-        serving, later = list(told.serving), list(told.later)
+        serving, later = list(updated.serving), list(updated.later)
         console.put_json(
             {"ok": True, "model": args.name, "version": version, "before": before,
              "withdrawn": out, "serving": serving, "later": later}
         )  # fmt: skip
         return 0
-    would = "would serve" if args.dry_run else "serves" if told.serving else "is the latest here"
-    later_ = ", from the server's next start on" if told.later else ""
+    would = "would serve" if args.dry_run else "serves" if updated.serving else "is the latest here"
+    later_ = ", from the server's next start on" if updated.later else ""
     console.err.print(f"{args.name} version {version} {would}{later_}", markup=False)
     return 0

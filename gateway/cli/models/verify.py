@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from gateway.cli import console
-from gateway.cli.models import add_repository, chosen, told
+from gateway.cli.models import add_repository, chosen, reporting
 from gateway.models import declaration
 from gateway.models.failures import WrongModel
 
@@ -23,26 +23,28 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
-@told
+@reporting
 def run(args: argparse.Namespace) -> int:
     from gateway.models.variants import verify  # ONNX Runtime takes a second to import
 
-    found = []
-    with console.progress() as tell:
+    results = []
+    with console.progress() as report:
         for directory in chosen(args.repository, args.names):
             declared = declaration.load(directory / declaration.FILE)
             try:
-                found.append(verify.verify(directory, declared, tell, args.update))
+                results.append(verify.verify(directory, declared, report, args.update))
             except WrongModel as exc:
-                found.append(verify.Verified(declared.name, wrong=[str(exc)]))
+                results.append(verify.VariantVerification(declared.name, wrong=[str(exc)]))
     if args.json:
-        console.put_json({"ok": all(v.ok for v in found), "models": [v.as_json() for v in found]})
-    for model in found if not args.json else []:
+        console.put_json(
+            {"ok": all(v.ok for v in results), "models": [v.as_json() for v in results]}
+        )
+    for model in results if not args.json else []:
         _print(model)
-    return int(not all(model.ok for model in found))
+    return int(not all(model.ok for model in results))
 
 
-def _print(model: verify.Verified) -> None:
+def _print(model: verify.VariantVerification) -> None:
     if model.skipped:
         console.err.print(f"[dim]-[/] {model.model}: {model.skipped}")
     for line in model.wrong:
@@ -51,7 +53,7 @@ def _print(model: verify.Verified) -> None:
     for variant in model.variants:
         mark = "[dim]-[/]" if variant.skipped else "[green]✓[/]" if variant.ok else "[red]✗[/]"
         console.err.print(f"{mark} ", end="")
-        said = variant.skipped or f"off by {variant.off}, {variant.tolerance:g} allowed"
+        result_line = variant.skipped or f"off by {variant.off}, {variant.tolerance:g} allowed"
         if variant.rows is not None:
-            said += f"; rows are {variant.rows}"
-        console.err.print(f"{model.model}: {variant.variant}: {said}", markup=False)
+            result_line += f"; rows are {variant.rows}"
+        console.err.print(f"{model.model}: {variant.variant}: {result_line}", markup=False)

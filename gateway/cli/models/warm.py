@@ -23,23 +23,23 @@ def run(args: argparse.Namespace) -> int:
     (directory,) = chosen(args.repository, [args.name])
     declared = declarations.load(directory / declarations.FILE)
     try:
-        servers = registry.servers_of(args)()
+        servers = registry.find_servers(args)()
         if not servers:
             raise RegistryError(
                 f"no server runs over {args.repository} on this machine; start the gateway, or "
                 "name a Triton with --server"
             )
-        found = {server.url: warm(server, declared, args.version) for server in servers}
+        results = {server.url: warm(server, declared, args.version) for server in servers}
     except RegistryError as exc:
         return registry.failed(exc, args)
     if args.json:
-        told = {
+        times = {
             url: [{"rows": w.rows, "first_ms": w.first_ms, "then_ms": w.then_ms} for w in warmed]
-            for url, warmed in found.items()
+            for url, warmed in results.items()
         }
-        console.put_json({"ok": True, "model": args.name, "servers": told})
+        console.put_json({"ok": True, "model": args.name, "servers": times})
         return 0
-    for url, warmed in found.items():
+    for url, warmed in results.items():
         for one in warmed:
             console.err.print(
                 f"{url}: {one.rows or 'no'} rows: {one.first_ms:.1f} ms, then {one.then_ms:.1f} ms",

@@ -1,5 +1,5 @@
 """Several workers on one machine: processes with one parent and one pair of ports
-(docs/decisions/044-workers.md).
+(docs/decisions/021-workers-and-clusters.md).
 
 What must not be had once for each of them is shared. `memory` is a piece of memory that all see,
 with one lock; in it `counts` has who is inside and what of each limit is used, and `marks` what was
@@ -18,7 +18,7 @@ OWNER = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerPlace:
     """Which worker a process is, and how it reaches what all have. Passed on as words."""
 
     number: int  # from 1
@@ -32,5 +32,5 @@ class Place:
     def words(self) -> dict[str, Any]:
         return asdict(self)
 
-    def socket_of(self, number: int) -> Path:
+    def socket_path(self, number: int) -> Path:
         return Path(self.home) / f"worker-{number}.sock"

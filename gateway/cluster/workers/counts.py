@@ -21,7 +21,7 @@ from gateway.core.deadline import Clock
 from gateway.core.errors import Draining, Saturated
 from gateway.core.types import InferenceRequest, Quota
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.rate_limits import NOTHING, Holder, Limits, Share
+from gateway.pipeline.rate_limits import NOTHING, Holder, QuotaReservation, RateLimits
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class SharedAdmission(Admission):
         self._refuse_draining()
         try:
             with self._memory:
-                self._look(request.tenant)
+                self._read_counts(request.tenant)
         except Unshared:
             raise _unknown() from None
 
@@ -55,7 +55,7 @@ class SharedAdmission(Admission):
         try:
             with self._memory:
                 self._take_out()
-                for at in self._look(tenant):
+                for at in self._read_counts(tenant):
                     slots.add(at, self._worker, 1)
         except Unshared:
             raise _unknown() from None
@@ -72,7 +72,7 @@ class SharedAdmission(Admission):
 
         return leave
 
-    def _look(self, tenant: str) -> tuple[int, int]:
+    def _read_counts(self, tenant: str) -> tuple[int, int]:
         """Where everybody and the tenant are counted. Raises Saturated."""
         now_s, slots = self._clock(), self._slots
         everybody = slots.find(_EVERYBODY, now_s)
@@ -88,10 +88,10 @@ class SharedAdmission(Admission):
         if self.draining:
             raise Draining("this gateway is stopping; call again", retry_after_s=_RETRY_S)
 
-    def _refuse_over(self, inside: int, of_tenant: int) -> None:
+    def _refuse_over(self, inside: int, own_count: int) -> None:
         if inside >= self.limits.max_concurrent:
             raise Saturated("too many calls at once in this gateway", retry_after_s=_RETRY_S)
-        if of_tenant >= self.limits.max_concurrent_per_tenant:
+        if own_count >= self.limits.max_concurrent_per_tenant:
             raise Saturated(
                 "too many calls at once of this tenant",
                 reason="tenant_saturated",
@@ -106,20 +106,20 @@ class SharedAdmission(Admission):
             self._left.popleft()
 
 
-class SharedLimits(Limits):
+class SharedLimits(RateLimits):
     def __init__(
         self,
         clock: Clock,
-        refusal_told: Callable[[Quota, str], None],
+        on_refusal: Callable[[Quota, str], None],
         memory: Memory,
         slots: Slots,
         worker: int,
     ) -> None:
-        super().__init__(clock, refusal_told)
+        super().__init__(clock, on_refusal)
         self._memory, self._slots, self._worker = memory, slots, worker
         self._leaving: deque[tuple[Holder, float]] = deque()
 
-    def enter(self, request: InferenceRequest) -> Share:
+    def enter(self, request: InferenceRequest) -> QuotaReservation:
         if not request.quotas:
             return NOTHING
         try:
@@ -166,7 +166,7 @@ class SharedLimits(Limits):
             self._leaving.popleft()
 
     def _read(self, holder: Holder, now_s: float) -> None:
-        at = self._slots.find(holder.quota.of, now_s)
+        at = self._slots.find(holder.quota.holder, now_s)
         holder.inside = self._slots.inside(at)
         numbers = self._slots.numbers(at)
         for i, bucket in enumerate((holder.requests, holder.tokens)):
@@ -179,7 +179,7 @@ class SharedLimits(Limits):
 
     def _write(self, holder: Holder, calls: int) -> None:
         now_s = self._clock()
-        at = self._slots.find(holder.quota.of, now_s)
+        at = self._slots.find(holder.quota.holder, now_s)
         full_s, used = 0.0, [0.0, 0.0]
         for i, bucket in enumerate((holder.requests, holder.tokens)):
             if bucket is not None:
@@ -191,7 +191,7 @@ class SharedLimits(Limits):
 
 
 @dataclass(slots=True, kw_only=True)
-class _SharedShare(Share):
+class _SharedShare(QuotaReservation):
     limits: SharedLimits
 
     def settle(self, used: int | None, tried: bool) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from gateway.core import ambient
 from gateway.endpoints.triton.providers import Provided
-from gateway.endpoints.triton.server import Ports, TritonServer
+from gateway.endpoints.triton.server import TritonPorts, TritonServer
 
 Words = dict[str, Any]
 _FIRST_WORD_S = 30.0  # the parent tells of all before it starts a worker's second line
 
 
-def words_of(server: TritonServer) -> Words:
+def pack_server(server: TritonServer) -> Words:
     """What the parent tells of one."""
     ports = server.ports
     return {
@@ -28,7 +28,7 @@ def words_of(server: TritonServer) -> Words:
     }
 
 
-class ParentsServer:
+class ParentServer:
     """As last told."""
 
     def __init__(self, words: Words) -> None:
@@ -36,7 +36,7 @@ class ParentsServer:
 
     def be(self, words: Words) -> None:
         self.state: str = words["state"]
-        self.ports = Ports(*words["ports"])
+        self.ports = TritonPorts(*words["ports"])
         self.control_headers: Mapping[str, str] = words["control_headers"]
         self.provided = tuple(Provided(*each) for each in words["provided"])
         self._back_in_s: float | None = words["back_in_s"]
@@ -48,17 +48,17 @@ class ParentsServer:
         return max(0.0, self._back_in_s - (ambient.monotonic_s() - self._at_s))
 
 
-class ParentsKeeper:
-    """In the place of `gateway.endpoints.triton.supervisor.Keeper`. `ask` tells the parent."""
+class ParentSupervisor:
+    """In the place of `endpoints.triton.supervisor.TritonSupervisor`. `ask` tells the parent."""
 
     def __init__(self, ask: Callable[[Words], None]) -> None:
         self._ask = ask
-        self._servers: dict[str, ParentsServer] = {}
-        self._told = asyncio.Event()
+        self._servers: dict[str, ParentServer] = {}
+        self._updated = asyncio.Event()
         self.moved: Callable[[str], None] = lambda name: None
         self.heard: Callable[[str], int] = lambda name: 0
 
-    def get(self, name: str) -> ParentsServer | None:
+    def get(self, name: str) -> ParentServer | None:
         return self._servers.get(name)
 
     def metrics_port(self, name: str) -> int | None:
@@ -71,20 +71,20 @@ class ParentsKeeper:
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Returns once the parent has told of its servers. Raises TimeoutError."""
         async with asyncio.timeout(_FIRST_WORD_S):
-            await self._told.wait()
+            await self._updated.wait()
 
-    def said(self, servers: Mapping[str, Words]) -> None:
+    def on_servers(self, servers: Mapping[str, Words]) -> None:
         """By the parent: all that it has."""
         for name, words in servers.items():
             known = self._servers.get(name)
             if known is None:
-                self._servers[name] = ParentsServer(words)
+                self._servers[name] = ParentServer(words)
                 continue
             before = known.state
             known.be(words)
             if before != known.state:
                 self.moved(name)
-        self._told.set()
+        self._updated.set()
 
     def answers(self) -> dict[str, int]:
         """How many answers each has given: such a server is not silent, whatever it says."""

@@ -31,10 +31,10 @@ def together(pages: Mapping[int, str]) -> str:
 
 
 def labelled(sample: str, number: int) -> str:
-    found = _SAMPLE.match(sample)
-    if found is None:
+    match = _SAMPLE.match(sample)
+    if match is None:
         return sample
-    name, more = found[1], found[2]
+    name, more = match[1], match[2]
     if more:
-        return f'{name}{{worker="{number}",{sample[found.end() :]}'
-    return f'{name}{{worker="{number}"}}{sample[found.end() :]}'
+        return f'{name}{{worker="{number}",{sample[match.end() :]}'
+    return f'{name}{{worker="{number}"}}{sample[match.end() :]}'

@@ -28,7 +28,7 @@ _MOST_UNWRITTEN = 1024  # that are tried again; what is beyond them leaves a dou
 _TRY_AGAIN_S = 1.0
 
 
-class Marks:
+class SharedMarks:
     """For `Taint`, in place of its own shelves: no mark is ever had by one worker alone."""
 
     def __init__(
@@ -65,9 +65,9 @@ class Marks:
         digests = marks[::_FIELDS]
         if key in digests:
             now_s, until_s = self._clock(), marks[2::_FIELDS]
-            for way, digest in enumerate(digests):
-                if digest == key and until_s[way] > now_s:
-                    return int(marks[_FIELDS * way + 1]) >> _STANDING
+            for slot, digest in enumerate(digests):
+                if digest == key and until_s[slot] > now_s:
+                    return int(marks[_FIELDS * slot + 1]) >> _STANDING
         return self._faded.get(key) if self._has_faded(tenant) else NOT_MARKED
 
     def put(self, tenant: str, key: bytes, standing: int) -> None:
@@ -120,13 +120,13 @@ class Marks:
 
     def _write(self, tenant: int, key: bytes, standing: int, until_s: float) -> None:
         at, now_s = self._place_for(key), self._clock()
-        lost, of, good_s = _MARK.unpack_from(self._bytes, at)
+        lost, stored_key, good_s = _MARK.unpack_from(self._bytes, at)
         if good_s > now_s:
             if lost == key:
-                standing = max(standing, of >> _STANDING)  # guard: C18.shared-precedence
+                standing = max(standing, stored_key >> _STANDING)  # guard: C18.shared-precedence
             else:
                 faded_s = self._faded.add(lost, good_s)  # guard: O5.evicted-mark -> faded_s = 0.0
-                self._raise(self._doubts + 8 * (of % _TENANTS), faded_s)
+                self._raise(self._doubts + 8 * (stored_key % _TENANTS), faded_s)
         _MARK.pack_into(self._bytes, at, key, tenant | standing << _STANDING, until_s)
         self._raise(self._held + 8 * tenant, until_s)
 
@@ -135,8 +135,8 @@ class Marks:
         at = self._set(key)
         marks = _SET.unpack_from(self._bytes, at)
         digests, until_s = marks[::_FIELDS], marks[2::_FIELDS]
-        way = digests.index(key) if key in digests else until_s.index(min(until_s))
-        return at + way * _MARK.size
+        slot = digests.index(key) if key in digests else until_s.index(min(until_s))
+        return at + slot * _MARK.size
 
     def _raise(self, at: int, until_s: float) -> None:
         if self._moment(at) < until_s:

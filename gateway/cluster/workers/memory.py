@@ -14,7 +14,7 @@ import os
 import struct
 import time
 
-from gateway.cluster.workers import Place
+from gateway.cluster.workers import WorkerPlace
 from gateway.core import ambient
 
 _PATIENCE_S = 0.05
@@ -40,12 +40,12 @@ class Memory:
         """For the parent. Raises OSError."""
         fd = os.memfd_create("spillway-workers")  # not passed on unless asked for
         os.ftruncate(fd, _PAGE + size)
-        found = cls(fd)
-        _AT.pack_into(found.bytes, 0, ambient.random_bytes(_KEY_BYTES), 0)
-        return found
+        memory = cls(fd)
+        _AT.pack_into(memory.bytes, 0, ambient.random_bytes(_KEY_BYTES), 0)
+        return memory
 
     @classmethod
-    def of(cls, place: Place) -> Memory:
+    def attach(cls, place: WorkerPlace) -> Memory:
         return cls(place.memory)
 
     @property
@@ -65,8 +65,8 @@ class Memory:
     @property
     def restarts(self) -> int:
         """Of workers; the parent alone counts."""
-        found: int = _AT.unpack_from(self.bytes, 0)[1]
-        return found
+        restarts: int = _AT.unpack_from(self.bytes, 0)[1]
+        return restarts
 
     def count_restart(self) -> None:
         _AT.pack_into(self.bytes, 0, self.key, self.restarts + 1)

@@ -22,22 +22,22 @@ from typing import Any
 
 from gateway.accounting.ledger.database import LedgerError
 from gateway.accounting.ledger.opening import opened
-from gateway.cluster.workers import OWNER, Place
-from gateway.cluster.workers.embedded import words_of
+from gateway.cluster.workers import OWNER, WorkerPlace
+from gateway.cluster.workers.embedded import pack_server
 from gateway.cluster.workers.frames import Frames, Words
 from gateway.cluster.workers.memory import Memory, Unshared
 from gateway.cluster.workers.slots import Slots
 from gateway.cluster.workers.worker import shared_bytes
 from gateway.config import ConfigError, Settings
 from gateway.core import ambient
-from gateway.endpoints.triton.supervisor import Keeper, Progress
+from gateway.endpoints.triton.supervisor import Progress, TritonSupervisor
 from gateway.protocols.listeners import bound, refuse_key_logging
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
 _WELL_S = 60.0  # up for so long: the next pause is the first one again
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _SILENT_S = 20.0  # a worker that says nothing for so long is ended
 _LATE_S = 2.0  # a look that comes so late says that this process was stopped, and not its workers
 _AFTER_DRAIN_S = 15.0
@@ -60,13 +60,13 @@ class Parent:
         self._arguments, self._progress, self._ready = arguments, progress, ready
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._keeper = Keeper(
+        self._keeper = TritonSupervisor(
             settings, ambient.monotonic_s, progress, self._spawn, self._server_restarted
         )
         self._answers: dict[int, dict[str, int]] = {}
         self._workers: dict[int, _Worker] = {}
         self.http_port = self.grpc_port = 0
-        self._alike_s, self._told_of = ambient.monotonic_s(), False
+        self._alike_s, self._reported_differing = ambient.monotonic_s(), False
 
     @property
     def pids(self) -> list[int]:
@@ -90,7 +90,7 @@ class Parent:
             stack.callback(shutil.rmtree, home, ignore_errors=True)
             stack.callback(self._end_tasks)
             await self._keeper.start(stack)
-            self._keeper.moved = lambda name: self.tell_all(self.embedded())
+            self._keeper.moved = lambda name: self.broadcast(self.embedded())
             self._keeper.heard = lambda name: sum(a.get(name, 0) for a in self._answers.values())
             self._restarters = {name: self._keeper.restarter(name) for name in self._keeper.servers}
             for number in range(1, self.count + 1):
@@ -101,7 +101,7 @@ class Parent:
     async def _serve(self) -> int:
         """Until it is told to stop, or the first start fails."""
         running = [asyncio.create_task(self._keep_all(), name="workers")]
-        running.append(asyncio.create_task(self._look_after(), name="looking"))
+        running.append(asyncio.create_task(self._supervise(), name="looking"))
         stopping = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -130,15 +130,15 @@ class Parent:
         self._ready(self)
         await asyncio.gather(*(w.keep() for w in self._workers.values()))
 
-    async def _look_after(self) -> None:
+    async def _supervise(self) -> None:
         before_s = ambient.monotonic_s()
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
             now_s = ambient.monotonic_s()
-            late, before_s = now_s - before_s - _LOOK_S >= _LATE_S, now_s
+            late, before_s = now_s - before_s - _POLL_S >= _LATE_S, now_s
             for worker in self._workers.values():
-                worker.look(now_s, late)
-            self.tell_all(self.embedded())
+                worker.check(now_s, late)
+            self.broadcast(self.embedded())
             self._compare(now_s)
 
     # What workers say
@@ -154,21 +154,21 @@ class Parent:
     def _compare(self, now_s: float) -> None:
         """Each reads the file by itself, and one may refuse what the others take."""
         if len({w.policy for w in self._workers.values() if w.policy}) <= 1:
-            self._alike_s, self._told_of = now_s, False
-        elif not self._told_of and now_s - self._alike_s >= _ALIKE_S:
-            self._told_of = True
+            self._alike_s, self._reported_differing = now_s, False
+        elif not self._reported_differing and now_s - self._alike_s >= _ALIKE_S:
+            self._reported_differing = True
             log.error("the workers serve by different settings: SIGHUP makes them read the "
                       "file again; the log says what one of them did not take")  # fmt: skip
 
     def embedded(self) -> Words:
-        return {"embedded": {n: words_of(s) for n, s in self._keeper.servers.items()}}
+        return {"embedded": {n: pack_server(s) for n, s in self._keeper.servers.items()}}
 
-    def tell_all(self, words: Words) -> None:
+    def broadcast(self, words: Words) -> None:
         for worker in self._workers.values():
-            worker.tell(words)
+            worker.send(words)
 
     def _server_restarted(self) -> None:
-        self._workers[OWNER].tell({"restarted": True})
+        self._workers[OWNER].send({"restarted": True})
 
     def died(self, number: int) -> None:
         """Nothing of it is inside any more."""
@@ -207,10 +207,12 @@ class Parent:
         stack.callback(memory.close)
         return memory
 
-    def _place(self, number: int, home: str) -> Place:
-        return Place(number, self.count, self._memory.fd, -1, home, self.http_port, self.grpc_port)
+    def _place(self, number: int, home: str) -> WorkerPlace:
+        return WorkerPlace(
+            number, self.count, self._memory.fd, -1, home, self.http_port, self.grpc_port
+        )
 
-    def command(self, place: Place) -> list[str]:
+    def command(self, place: WorkerPlace) -> list[str]:
         run = _RUN.format(path=sys.path)
         worker = ["--worker", json.dumps(place.words())]
         return [sys.executable, "-c", run, *self._arguments, *worker]
@@ -228,7 +230,7 @@ class Parent:
 class _Worker:
     """One place among the workers, and the process that fills it now."""
 
-    def __init__(self, parent: Parent, number: int, place: Place) -> None:
+    def __init__(self, parent: Parent, number: int, place: WorkerPlace) -> None:
         self._parent, self._number, self._place = parent, number, place
         self.process: asyncio.subprocess.Process | None = None
         self.failed: int | None = None  # the status of a first start that did not succeed
@@ -290,7 +292,7 @@ class _Worker:
         self._reload = False
         self._beat_s = float("inf")  # it says nothing before it serves
         self.policy = ""
-        place = Place(**{**self._place.words(), "control": its.fileno()})
+        place = WorkerPlace(**{**self._place.words(), "control": its.fileno()})
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: frames, sock=ours)
             self.process = await asyncio.create_subprocess_exec(
@@ -300,7 +302,7 @@ class _Worker:
             )
         finally:
             its.close()
-        self.tell(self._parent.embedded())
+        self.send(self._parent.embedded())
         return self.process
 
     async def end(self) -> bool:
@@ -336,7 +338,7 @@ class _Worker:
         else:
             self._reload = True
 
-    def look(self, now_s: float, late: bool) -> None:
+    def check(self, now_s: float, late: bool) -> None:
         if late:
             self._beat_s = max(self._beat_s, now_s)
         process = self.process
@@ -347,7 +349,7 @@ class _Worker:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
 
-    def tell(self, words: Words) -> None:
+    def send(self, words: Words) -> None:
         if self._frames is not None:
             with contextlib.suppress(ConnectionError):  # it has died, which is seen to
                 self._frames.send(words)

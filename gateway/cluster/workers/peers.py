@@ -11,8 +11,8 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from gateway.cluster.turns import Asking, Granting, OwnerGone
-from gateway.cluster.workers import OWNER, Place
+from gateway.cluster.turns import Granting, OwnerGone, TurnRequests
+from gateway.cluster.workers import OWNER, WorkerPlace
 from gateway.cluster.workers.frames import Frames, Words
 from gateway.core import ambient
 
@@ -23,25 +23,27 @@ _AGAIN_S = 0.2  # between two looks for the owner
 _PULSE_S = 0.3
 _SILENT_S = 1.5  # an owner of whom nothing was heard for so long decides on nobody's call
 
-Tell = Callable[[Words], Awaitable[Words]]
+Answer = Callable[[Words], Awaitable[Words]]
 NewGranting = Callable[[str, Callable[[Words], None]], Granting]
 
 
 class Listening:
     """What a worker does for the others."""
 
-    def __init__(self, place: Place, tell: Tell, granting: NewGranting) -> None:
+    def __init__(self, place: WorkerPlace, answer: Answer, granting: NewGranting) -> None:
         """`granting` is called for each worker that comes to ask for turns."""
-        self._place, self._tell, self._new_granting = place, tell, granting
+        self._place, self._respond, self._new_granting = place, answer, granting
         self._grantings: dict[Frames, Granting] = {}
         self._open: set[Frames] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        path = self._place.socket_of(self._place.number)
+        path = self._place.socket_path(self._place.number)
         path.unlink(missing_ok=True)  # of a worker that died
-        self._server = await asyncio.get_running_loop().create_unix_server(self._came, str(path))
+        self._server = await asyncio.get_running_loop().create_unix_server(
+            self._connected, str(path)
+        )
 
     async def aclose(self) -> None:
         if self._server is not None:
@@ -51,7 +53,7 @@ class Listening:
         for task in self._tasks:
             task.cancel()
 
-    def _came(self) -> Frames:
+    def _connected(self) -> Frames:
         frames = Frames(self._heard, self._ended)
         self._open.add(frames)
         return frames
@@ -60,9 +62,9 @@ class Listening:
         if "n" in words:
             granting = self._grantings.get(frames)
             if granting is not None:
-                granting.asked(words)
+                granting.on_request(words)
         elif "pulse" in words:
-            _said(frames, words)
+            _send(frames, words)
         elif "turns" in words:
             send = _Sending(frames)
             self._grantings[frames] = self._new_granting(f"worker-{words['turns']}", send)
@@ -72,7 +74,7 @@ class Listening:
             task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, frames: Frames, words: Words) -> None:
-        _said(frames, await self._tell(words))
+        _send(frames, await self._respond(words))
 
     def _ended(self, frames: Frames) -> None:
         self._open.discard(frames)
@@ -86,22 +88,22 @@ class _Sending:
         self._frames = frames
 
     def __call__(self, words: Words) -> None:
-        _said(self._frames, words)
+        _send(self._frames, words)
 
 
-def _said(frames: Frames, words: Words) -> None:
+def _send(frames: Frames, words: Words) -> None:
     with contextlib.suppress(ConnectionError):  # who asked has gone
         frames.send(words)
 
 
-class OwnersLine:
-    """The way to the owner's queues, as `Asking` has it. Found again when it is lost."""
+class PeerOwnerLine:
+    """The way to the owner's queues, as `TurnRequests` has it. Found again when it is lost."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: WorkerPlace) -> None:
         self._place = place
         self._frames: Frames | None = None
         self._heard_s = 0.0
-        self.asking: Asking | None = None
+        self.asking: TurnRequests | None = None
 
     @property
     def open(self) -> bool:
@@ -122,7 +124,7 @@ class OwnersLine:
                     await self._connect()
                     await asyncio.sleep(_AGAIN_S)
                 else:
-                    self._look()
+                    self._check()
                     await asyncio.sleep(_PULSE_S)
         finally:
             if self._frames is not None:
@@ -130,7 +132,7 @@ class OwnersLine:
 
     async def _connect(self) -> None:
         frames = Frames(self._heard, self._ended)
-        path = str(self._place.socket_of(OWNER))
+        path = str(self._place.socket_path(OWNER))
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: frames, path)
             frames.send({"turns": self._place.number})
@@ -139,7 +141,7 @@ class OwnersLine:
         self._heard_s = ambient.monotonic_s()
         self._frames = frames
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """A stopped owner keeps its connections, and would hold every call to its deadline."""
         assert self._frames is not None
         if ambient.monotonic_s() - self._heard_s >= _SILENT_S:
@@ -152,7 +154,7 @@ class OwnersLine:
     def _heard(self, frames: Frames, words: Words) -> None:
         self._heard_s = ambient.monotonic_s()
         if "n" in words and self.asking is not None:
-            self.asking.said(words)
+            self.asking.on_message(words)
 
     def _ended(self, frames: Frames) -> None:
         if frames is self._frames:
@@ -161,36 +163,36 @@ class OwnersLine:
                 self.asking.gone()
 
 
-async def ask_all(place: Place, words: Words) -> Mapping[int, Words]:
+async def ask_all(place: WorkerPlace, words: Words) -> Mapping[int, Words]:
     """Every other worker, by number; those that do not answer are left out."""
     others = [n for n in range(1, place.count + 1) if n != place.number]
     answers = await asyncio.gather(*(ask(place, n, words) for n in others))
-    return {n: told for n, told in zip(others, answers, strict=True) if told is not None}
+    return {n: reply for n, reply in zip(others, answers, strict=True) if reply is not None}
 
 
-async def ask(place: Place, number: int, words: Words) -> Words | None:
-    told: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
+async def ask(place: WorkerPlace, number: int, words: Words) -> Words | None:
+    reply: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
 
     def heard(frames: Frames, answer: Words) -> None:
-        if not told.done():
-            told.set_result(answer)
+        if not reply.done():
+            reply.set_result(answer)
 
     def ended(frames: Frames) -> None:
-        if not told.done():
-            told.set_exception(ConnectionError())
+        if not reply.done():
+            reply.set_exception(ConnectionError())
 
     frames = Frames(heard, ended)
     try:
         async with asyncio.timeout(_ANSWER_S):
-            path = str(place.socket_of(number))
+            path = str(place.socket_path(number))
             await asyncio.get_running_loop().create_unix_connection(lambda: frames, path)
             frames.send(words)
-            return await told
+            return await reply
     except (OSError, TimeoutError):
         return None
     finally:
-        if not told.done():
-            told.cancel()
-        elif not told.cancelled():
-            told.exception()  # looked at
+        if not reply.done():
+            reply.cancel()
+        elif not reply.cancelled():
+            reply.exception()  # looked at
         frames.close()

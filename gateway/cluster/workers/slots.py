@@ -45,20 +45,20 @@ class Slots:
             return at
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        at = self._known[key] = self._look(key, now_s)
+        at = self._known[key] = self._find_slot(key, now_s)
         return at
 
-    def _look(self, key: bytes, now_s: float) -> int:
+    def _find_slot(self, key: bytes, now_s: float) -> int:
         first = int.from_bytes(key[:8], "little") % self._count
         free = -1
         for step in range(_PROBES):
             at = self._at + (first + step) % self._count * self._size
-            found = self._bytes[at : at + _KEY_BYTES]
-            if found == key:
+            stored = self._bytes[at : at + _KEY_BYTES]
+            if stored == key:
                 return at
-            if free < 0 and (found == _NOBODY or self._rests(at, now_s)):
+            if free < 0 and (stored == _NOBODY or self._rests(at, now_s)):
                 free = at
-            if found == _NOBODY:
+            if stored == _NOBODY:
                 break
         if free < 0:
             raise Unshared("more keys and tenants are in use at once than there is room for")

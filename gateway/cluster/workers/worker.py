@@ -8,12 +8,12 @@ import os
 import socket
 from collections.abc import Callable
 
-from gateway.classify.conversations.taint import Marks as TaintMarks
-from gateway.cluster.workers import OWNER, Place
+from gateway.classify.conversations.taint import TaintMarks
+from gateway.cluster.workers import OWNER, WorkerPlace
 from gateway.cluster.workers.counts import SharedAdmission, SharedLimits
-from gateway.cluster.workers.embedded import ParentsKeeper
+from gateway.cluster.workers.embedded import ParentSupervisor
 from gateway.cluster.workers.frames import Frames, Words
-from gateway.cluster.workers.marks import Marks
+from gateway.cluster.workers.marks import SharedMarks
 from gateway.cluster.workers.memory import Memory
 from gateway.cluster.workers.slots import Slots
 from gateway.config import Settings
@@ -25,25 +25,25 @@ _BEAT_S = 1.0
 
 def shared_bytes(settings: Settings, workers: int) -> int:
     """What the memory of all needs room for."""
-    return Slots.room(workers) + Marks.room(workers, settings.classify.memory.taints)
+    return Slots.room(workers) + SharedMarks.room(workers, settings.classify.memory.taints)
 
 
 class Worker:
     """`stop` is called when the parent is gone."""
 
-    def __init__(self, place: Place, settings: Settings, clock: Clock) -> None:
+    def __init__(self, place: WorkerPlace, settings: Settings, clock: Clock) -> None:
         self.place = place
-        self.memory = Memory.of(place)
+        self.memory = Memory.attach(place)
         self._clock = clock
         self._settings = settings
         at = self.memory.begins
         self.slots = Slots(self.memory, at, place.count)
         keep = settings.classify.memory
-        self.marks: TaintMarks = Marks(
+        self.marks: TaintMarks = SharedMarks(
             self.memory, at + Slots.room(place.count), place.count, place.number,
             keep.taints, keep.taint_s, clock,
         )  # fmt: skip
-        self.keeper = ParentsKeeper(self.tell)
+        self.keeper = ParentSupervisor(self.send)
         self.restarted: Callable[[], None] = lambda: None
         self.stop: Callable[[], None] = lambda: None
         self._frames = Frames(self._heard, self._gone)
@@ -58,8 +58,8 @@ class Worker:
             self._settings.limits, self.memory, self.slots, self.place.number, self._clock
         )
 
-    def limits(self, refusal_told: Callable[[Quota, str], None]) -> SharedLimits:
-        return SharedLimits(self._clock, refusal_told, self.memory, self.slots, self.place.number)
+    def limits(self, on_refusal: Callable[[Quota, str], None]) -> SharedLimits:
+        return SharedLimits(self._clock, on_refusal, self.memory, self.slots, self.place.number)
 
     async def connect(self) -> None:
         """To the parent, by the socket that it left open."""
@@ -72,16 +72,16 @@ class Worker:
     async def run(self) -> None:
         """Says that it lives, for as long as it does."""
         while True:
-            self.tell({"beat": self.keeper.answers()})
+            self.send({"beat": self.keeper.answers()})
             await asyncio.sleep(_BEAT_S)
 
-    def tell(self, words: Words) -> None:
+    def send(self, words: Words) -> None:
         with contextlib.suppress(ConnectionError):  # then it is about to stop
             self._frames.send(words)
 
     def _heard(self, frames: Frames, words: Words) -> None:
         if "embedded" in words:
-            self.keeper.said(words["embedded"])
+            self.keeper.on_servers(words["embedded"])
         elif "restarted" in words:
             self.restarted()
 

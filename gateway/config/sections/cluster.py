@@ -36,7 +36,7 @@ class PeerSettings(Section):
     @model_validator(mode="after")
     def _reachable(self) -> PeerSettings:
         try:
-            host = external_addresses.host_of_url(self.url)
+            host = external_addresses.url_host(self.url)
         except ValueError as exc:
             raise Contradiction(("url",), str(exc)) from None
         parts = urlsplit(self.url)
@@ -79,7 +79,7 @@ class ClusterSettings(Section):
             )
         return self
 
-    def owner_of(self, endpoint: str) -> str | None:
+    def owner(self, endpoint: str) -> str | None:
         return next((n for n, g in self.gateways.items() if endpoint in g.owns), None)
 
     def check_owned(
@@ -89,7 +89,7 @@ class ClusterSettings(Section):
         self._check_owns(endpoints)
         for name, endpoint in endpoints.items():
             shared = endpoint.zone is Zone.ONPREM and not endpoint.embedded
-            if shared and self.owner_of(name) is None:
+            if shared and self.owner(name) is None:
                 raise Contradiction(
                     ("endpoints", name),
                     "is on-prem and no gateway owns it; name it under cluster.gateways.NAME.owns",
@@ -128,7 +128,7 @@ class ClusterSettings(Section):
         for i, served in enumerate(model.served_by):
             if endpoints[served.endpoint].zone is not Zone.ONPREM:
                 continue
-            owner = self.owner_of(served.endpoint) or "each gateway its own"
+            owner = self.owner(served.endpoint) or "each gateway its own"
             if first is not None and first[1] != owner:
                 raise Contradiction(
                     ("models", name, "served_by", i, "endpoint"),

@@ -38,7 +38,7 @@ class TlsSettings(Section):
     onprem: ZoneTlsSettings = ZoneTlsSettings()
     cloud: ZoneTlsSettings = ZoneTlsSettings()
 
-    def of(self, endpoint: EndpointSettings) -> EndpointSettings:
+    def for_endpoint(self, endpoint: EndpointSettings) -> EndpointSettings:
         """The endpoint with what its zone has and it has not. A certificate and its key stay
         together."""
         # guard: M5.zone-certificate -> zone = self.onprem
@@ -139,9 +139,9 @@ class EndpointSettings(Section):
     def _hosts(self) -> Iterator[tuple[str, str]]:
         """Each address's key and host."""
         readers: dict[str, tuple[str | None, Callable[[str], str]]] = {
-            "url": (self.url, external_addresses.host_of_url),
-            "grpc": (self.grpc, external_addresses.host_of_target),
-            "metrics_url": (self.metrics_url, external_addresses.host_of_url),
+            "url": (self.url, external_addresses.url_host),
+            "grpc": (self.grpc, external_addresses.target_host),
+            "metrics_url": (self.metrics_url, external_addresses.url_host),
         }
         for key, (address, read) in readers.items():
             if address:

@@ -115,14 +115,14 @@ class ModelSettings(Section):
         """Each of served_by with the name of its place, for the model of that name. An endpoint
         that is listed with several models is a place for each: the first has the endpoint's own
         name, a further one `ENDPOINT#MODEL`."""
-        seen: set[str] = set()
+        endpoints: set[str] = set()
         for served in self.served_by:
             endpoint = served.endpoint
             yield (
-                place_name(endpoint, served.model or name) if endpoint in seen else endpoint,
+                place_name(endpoint, served.model or name) if endpoint in endpoints else endpoint,
                 served,
             )
-            seen.add(endpoint)
+            endpoints.add(endpoint)
 
     @model_validator(mode="after")
     def _says_why_public(self) -> ModelSettings:
@@ -155,7 +155,7 @@ class ModelSettings(Section):
 def check_served_by(
     name: str, model: ModelSettings, endpoints: Mapping[str, EndpointSettings]
 ) -> None:
-    seen: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     one_name = len({served.model or name for served in model.served_by}) == 1
     for i, served in enumerate(model.served_by):
 
@@ -165,9 +165,9 @@ def check_served_by(
         if served.endpoint not in endpoints:
             raise wrong("endpoint", f"no endpoint {served.endpoint!r}; {known(endpoints)}")
         there = served.endpoint, served.model or name
-        if there in seen:
+        if there in pairs:
             raise wrong("endpoint", f"{served.endpoint!r} is listed twice with model {there[1]!r}")
-        seen.add(there)
+        pairs.add(there)
         if endpoints[served.endpoint].kind == "openai" and model.task == "infer":
             raise wrong(
                 "endpoint",

@@ -33,7 +33,7 @@ class TelemetrySettings(Section):
                 raise Contradiction(("push_metrics",), "there is no otlp_url to send them to")
             return self
         try:
-            external_addresses.host_of_url(self.otlp_url)
+            external_addresses.url_host(self.otlp_url)
         except ValueError as exc:
             raise Contradiction(("otlp_url",), str(exc)) from None
         if self.ca_file is not None and not self.otlp_url.startswith("https:"):

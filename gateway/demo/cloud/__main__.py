@@ -16,7 +16,7 @@ import uvloop
 
 from gateway.demo.cloud import settings as configured
 from gateway.demo.cloud.bytelog import ByteLog
-from gateway.demo.cloud.server import CloudServer, Ports
+from gateway.demo.cloud.server import CloudPorts, CloudServer
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -31,7 +31,7 @@ def main() -> None:
     except (configured.SettingsError, OSError) as error:
         sys.exit(f"{arguments.config}: {error}")
     log = ByteLog(arguments.byte_log or _fresh_log())
-    ports = Ports(arguments.http_port, arguments.grpc_port, arguments.control_port)
+    ports = CloudPorts(arguments.http_port, arguments.grpc_port, arguments.control_port)
     server = CloudServer(arguments.models, settings, log, ports)
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_serve(server, log, arguments.ready_file))

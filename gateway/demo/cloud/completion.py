@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.documents import Document
-from gateway.demo.cloud.errors import InvalidRequest, UnknownModel
-from gateway.demo.cloud.models import Model, ModelStore
+from gateway.demo.cloud.documents import JsonDocument
+from gateway.demo.cloud.errors import InvalidRequest, UnservedModel
+from gateway.demo.cloud.models import ModelStore, SimulatedModel
 
 # Near enough to a tokenizer for counting: words and single marks.
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -34,7 +34,7 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class SamplingParameters:
     """The sampling parameters that the generator understands."""
 
     model: str
@@ -44,57 +44,57 @@ class Wanted:
     stops: tuple[str, ...]
 
 
-def wanted(asked: Document, *limits: str) -> Wanted:
-    given = [limit for name in limits if (limit := asked.get(name, int)) is not None]
+def wanted(body: JsonDocument, *limits: str) -> SamplingParameters:
+    given = [limit for name in limits if (limit := body.get(name, int)) is not None]
     max_tokens = given[0] if given else _DEFAULT_TOKENS
     if not 1 <= max_tokens <= _MOST_TOKENS:
         raise InvalidRequest(f"'{limits[0]}' must be in 1..{_MOST_TOKENS}", param=limits[0])
-    choices = asked.get("n", int, 1)
+    choices = body.get("n", int, 1)
     if not 1 <= choices <= _MOST_CHOICES:
         raise InvalidRequest(f"'n' must be in 1..{_MOST_CHOICES}", param="n")
-    stop = asked.fields.get("stop")
-    stops = [stop] if isinstance(stop, str) else asked.get("stop", list, [])
-    return Wanted(
-        model=asked.need("model", str),
+    stop = body.fields.get("stop")
+    stops = [stop] if isinstance(stop, str) else body.get("stop", list, [])
+    return SamplingParameters(
+        model=body.need("model", str),
         max_tokens=max_tokens,
         choices=choices,
-        seed=asked.get("seed", int),
+        seed=body.get("seed", int),
         stops=tuple(item for item in stops if isinstance(item, str) and item),
     )
 
 
-class Writer:
+class CompletionWriter:
     """Draws choices from the text model; the waiting is left to who sends them out."""
 
     def __init__(self, models: ModelStore, conditions: Conditions) -> None:
         self._models = models
         self._conditions = conditions
 
-    async def model(self, name: str) -> Model:
+    async def model(self, name: str) -> SimulatedModel:
         model = await self._models.get(name)
         if not model.generates_text:
-            raise UnknownModel(name)
+            raise UnservedModel(name)
         return model
 
-    async def choices(self, prompt: str, asked: Wanted) -> list[Choice]:
-        model = await self.model(asked.model)
+    async def choices(self, prompt: str, sampling: SamplingParameters) -> list[Choice]:
+        model = await self.model(sampling.model)
         # As the model does on the premises: without a seed the same prompt gets the same text.
-        seed = asked.seed if asked.seed is not None else zlib.crc32(prompt.encode())
+        seed = sampling.seed if sampling.seed is not None else zlib.crc32(prompt.encode())
         drawn = []
-        for number in range(asked.choices):
-            pieces = await self._models.generate(model, prompt, asked.max_tokens, seed + number)
-            reason = "length" if len(pieces) >= asked.max_tokens else "stop"
-            drawn.append(_stopped(pieces, reason, asked.stops))
+        for number in range(sampling.choices):
+            pieces = await self._models.generate(model, prompt, sampling.max_tokens, seed + number)
+            reason = "length" if len(pieces) >= sampling.max_tokens else "stop"
+            drawn.append(_stopped(pieces, reason, sampling.stops))
         return drawn
 
-    def usage(self, prompt: str, choices: Sequence[Choice]) -> "Usage":
-        usage = Usage(count_tokens(prompt), sum(len(choice.pieces) for choice in choices))
+    def usage(self, prompt: str, choices: Sequence[Choice]) -> "TokenUsage":
+        usage = TokenUsage(count_tokens(prompt), sum(len(choice.pieces) for choice in choices))
         self._conditions.charge(usage.input_tokens, usage.output_tokens)
         return usage
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     input_tokens: int
     output_tokens: int
 
@@ -120,13 +120,13 @@ def _stopped(pieces: list[str], reason: str, stops: Sequence[str]) -> Choice:
     ends = [at for stop in stops if (at := text.find(stop)) >= 0]
     if not ends:
         return Choice(tuple(pieces), reason)
-    left, kept = min(ends), []
+    left, choices = min(ends), []
     for piece in pieces:
         if left <= 0:
             break
-        kept.append(piece[:left])
+        choices.append(piece[:left])
         left -= len(piece)
-    return Choice(tuple(kept), "stop")
+    return Choice(tuple(choices), "stop")
 
 
 def logprob(token: str) -> float:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.demo.cloud.settings import Outage, Settings
+from gateway.demo.cloud.settings import CloudSettings, OutageMode
 
 
 class Refusal(enum.Enum):
@@ -20,7 +20,7 @@ class Refusal(enum.Enum):
 class Fate:
     round_trip_s: float
     refusal: Refusal | None
-    outage: Outage
+    outage: OutageMode
 
 
 class Dice:
@@ -29,7 +29,7 @@ class Dice:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def fate(self, settings: Settings, in_flight: int) -> Fate:
+    def fate(self, settings: CloudSettings, in_flight: int) -> Fate:
         round_trip = self._random.lognormvariate(0.0, settings.round_trip_sigma)
         limited, failed, hit = (self._random.random() for _ in range(3))
         full = settings.concurrency_limit is not None and in_flight >= settings.concurrency_limit
@@ -41,7 +41,7 @@ class Dice:
         return Fate(
             round_trip_s=round_trip * settings.round_trip_median_ms / 1000,
             refusal=refusal,
-            outage=settings.outage if hit < settings.outage_rate else Outage.NONE,
+            outage=settings.outage if hit < settings.outage_rate else OutageMode.NONE,
         )
 
 
@@ -54,7 +54,7 @@ class Bill:
 
 
 class Conditions:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: CloudSettings) -> None:
         self.settings = settings
         self.in_flight = 0
         self._first_settings = settings
@@ -73,7 +73,7 @@ class Conditions:
         self._dice = Dice(self.settings.seed)
         self._clear()
 
-    def change(self, settings: Settings) -> None:
+    def change(self, settings: CloudSettings) -> None:
         reseeded = settings.seed != self.settings.seed
         self.settings = settings
         if reseeded:

@@ -15,7 +15,7 @@ from gateway.demo.cloud.search import search
 from gateway.demo.cloud.settings import SettingsError
 
 
-class Control:
+class CloudControl:
     """`follow` makes new settings true of the ports before they are confirmed."""
 
     def __init__(
@@ -78,11 +78,11 @@ class Control:
         )
 
     async def _search(self, request: Request) -> Response:
-        asked = await request.json()
-        needles = asked.get("needles") if isinstance(asked, dict) else None
+        document = await request.json()
+        needles = document.get("needles") if isinstance(document, dict) else None
         if not isinstance(needles, list) or not all(
             isinstance(needle, str) and needle for needle in needles
         ):
             return JSONResponse({"error": "needles: must be a list of texts"}, 400)
-        found = await asyncio.to_thread(search, self._log.path, needles)
-        return JSONResponse(dataclasses.asdict(found))
+        result = await asyncio.to_thread(search, self._log.path, needles)
+        return JSONResponse(dataclasses.asdict(result))

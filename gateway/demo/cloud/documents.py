@@ -12,7 +12,7 @@ from gateway.demo.cloud.provider import decompressed
 Kind = TypeVar("Kind", str, int, float, bool, list[Any], dict[str, Any])
 
 
-class Document:
+class JsonDocument:
     """A JSON object and its place, `messages[0]` say, in what the caller sent."""
 
     def __init__(self, fields: Mapping[str, Any], at: str = "") -> None:
@@ -45,22 +45,22 @@ class Document:
             raise InvalidRequest(f"Missing required parameter: '{where}'.", param=where)
         return value
 
-    def items(self, name: str) -> "list[Document]":
+    def items(self, name: str) -> "list[JsonDocument]":
         items = self.need(name, list)
         if not all(isinstance(item, dict) for item in items):
             raise InvalidRequest(f"'{self._at}{name}' must hold objects", param=self._at + name)
-        return [Document(item, f"{self._at}{name}[{at}].") for at, item in enumerate(items)]
+        return [JsonDocument(item, f"{self._at}{name}[{at}].") for at, item in enumerate(items)]
 
 
-async def document(request: Request) -> Document:
+async def document(request: Request) -> JsonDocument:
     return parsed(decompressed(request.headers, await request.body()))
 
 
-def parsed(body: bytes) -> Document:
+def parsed(body: bytes) -> JsonDocument:
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError) as exc:
         raise InvalidRequest("We could not parse the JSON body of your request.") from exc
     if not isinstance(fields, dict):
         raise InvalidRequest("The body of your request must be a JSON object.")
-    return Document(fields)
+    return JsonDocument(fields)

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from gateway.demo.cloud.completion import count_tokens
 from gateway.demo.cloud.conditions import Conditions
 from gateway.demo.cloud.documents import document
-from gateway.demo.cloud.errors import InvalidRequest, UnknownModel
+from gateway.demo.cloud.errors import InvalidRequest, UnservedModel
 from gateway.demo.cloud.models import ModelStore
 
 _MOST_INPUTS = 2048
@@ -25,7 +25,7 @@ class Embeddings:
         body = await document(request)
         model = await self._models.get(body.need("model", str))
         if not model.embeds_text:
-            raise UnknownModel(model.name)
+            raise UnservedModel(model.name)
         if body.fields.get("dimensions") is not None:
             raise InvalidRequest(
                 "This model does not support specifying dimensions.", param="dimensions"

@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 from starlette.responses import JSONResponse
 
-from gateway.demo.cloud.settings import Settings
+from gateway.demo.cloud.settings import CloudSettings
 
 
 class ProviderError(Exception):
@@ -57,12 +57,12 @@ class WrongKey(ProviderError):
     grpc_status = grpc.StatusCode.UNAUTHENTICATED
 
 
-class NotFound(ProviderError):
+class UnknownResource(ProviderError):
     status, kind = 404, "invalid_request_error"
     grpc_status = grpc.StatusCode.NOT_FOUND
 
 
-class UnknownModel(NotFound):
+class UnservedModel(UnknownResource):
     code = "model_not_found"
 
     def __init__(self, model: str) -> None:
@@ -79,7 +79,7 @@ class RateLimited(ProviderError):
     status, kind, code = 429, "requests", "rate_limit_exceeded"
     grpc_status = grpc.StatusCode.RESOURCE_EXHAUSTED
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: CloudSettings) -> None:
         headers = {}
         if settings.retry_after_s is not None:
             headers["retry-after"] = str(math.ceil(settings.retry_after_s))
@@ -89,7 +89,7 @@ class RateLimited(ProviderError):
 
 
 class Failed(ProviderError):
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: CloudSettings) -> None:
         super().__init__("The server had an error while processing your request. Sorry about that!")
         self.status = settings.error_status
 

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.types import Message, Send
 
 from gateway.demo.cloud.http_door import RecordingProtocol
-from gateway.demo.cloud.settings import Outage, Settings
+from gateway.demo.cloud.settings import CloudSettings, OutageMode
 
 _DRIPS_PER_S = 10
 _FAILED: Mapping[str, Any] = {
@@ -29,7 +29,7 @@ class FaultySend:
     """Stands between the application and the connection, for one answer."""
 
     def __init__(
-        self, send: Send, settings: Settings, outage: Outage, via: RecordingProtocol
+        self, send: Send, settings: CloudSettings, outage: OutageMode, via: RecordingProtocol
     ) -> None:
         self._send = send
         self._settings = settings
@@ -44,17 +44,17 @@ class FaultySend:
             return
         if message["type"] == "http.response.start":
             await self._start(message)
-        elif self._outage in (Outage.CUT, Outage.RESET):
+        elif self._outage in (OutageMode.CUT, OutageMode.RESET):
             await self._break_off(message)
-        elif self._outage is Outage.DRIP:
+        elif self._outage is OutageMode.DRIP:
             await self._drip(message)
-        elif self._outage in (Outage.MALFORMED, Outage.ERROR_EVENT):
+        elif self._outage in (OutageMode.MALFORMED, OutageMode.ERROR_EVENT):
             await self._spoil(message)
         else:
             await self._send(message)
 
     async def _start(self, message: Message) -> None:
-        if self._outage in (Outage.MALFORMED, Outage.ERROR_EVENT):
+        if self._outage in (OutageMode.MALFORMED, OutageMode.ERROR_EVENT):
             self._held = message  # its length is not known yet
         else:
             await self._send(message)
@@ -68,10 +68,10 @@ class FaultySend:
             await self._send(message)
             return
         self._over = True
-        if not streamed or self._outage is Outage.RESET:
+        if not streamed or self._outage is OutageMode.RESET:
             await self._send(_piece(body[: len(body) // 2], more=True))
         await asyncio.sleep(0.01)  # a reset would overtake what is still in the socket's buffer
-        if self._outage is Outage.RESET:
+        if self._outage is OutageMode.RESET:
             self._via.reset()
         else:
             self._via.cut()
@@ -118,13 +118,13 @@ def _is_event_stream(start: Message) -> bool:
     return bytes(headers.get(b"content-type", b"")).startswith(b"text/event-stream")
 
 
-def _spoiled_whole(body: bytes, outage: Outage) -> bytes:
-    if outage is Outage.MALFORMED:
+def _spoiled_whole(body: bytes, outage: OutageMode) -> bytes:
+    if outage is OutageMode.MALFORMED:
         return body[: len(body) // 2]
     return json.dumps(_FAILED).encode()
 
 
-def _spoiled_event(outage: Outage) -> bytes:
-    if outage is Outage.MALFORMED:
+def _spoiled_event(outage: OutageMode) -> bytes:
+    if outage is OutageMode.MALFORMED:
         return b'data: {"id": "chatcmpl-0", "choices": [{"delta": {"cont\n\n'
     return b"data: " + json.dumps(_FAILED).encode() + b"\n\n"

@@ -5,7 +5,7 @@ import contextlib
 
 from gateway.demo.cloud.bytelog import ByteLog, Record
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.settings import Outage
+from gateway.demo.cloud.settings import OutageMode
 from gateway.demo.cloud.sockets import LoopbackPort, reset
 
 _READ_BYTES = 64 * 1024
@@ -85,7 +85,7 @@ class GrpcDoor:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_READ_BYTES):
             settings = self._conditions.settings
-            if settings.outage is Outage.DRIP:
+            if settings.outage is OutageMode.DRIP:
                 piece = max(1, int(settings.drip_bytes_per_s / _DRIPS_PER_S))
                 for at in range(0, len(data), piece):
                     writer.write(data[at : at + piece])

@@ -8,12 +8,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gateway.demo.cloud.chat import Chat
-from gateway.demo.cloud.completion import Writer
+from gateway.demo.cloud.completion import CompletionWriter
 from gateway.demo.cloud.conditions import Conditions
 from gateway.demo.cloud.embeddings import Embeddings
-from gateway.demo.cloud.errors import ProviderError, UnknownModel
+from gateway.demo.cloud.errors import ProviderError, UnservedModel
 from gateway.demo.cloud.inference import Inference
-from gateway.demo.cloud.models import Model, ModelStore
+from gateway.demo.cloud.models import ModelStore, SimulatedModel
 from gateway.demo.cloud.provider import Provider, no_such_route, provider_error, wrong_method
 from gateway.demo.cloud.responses import Responses
 from gateway.demo.cloud.text_completions import TextCompletions
@@ -23,7 +23,7 @@ _STARTED_S = int(time.time())
 
 
 def http_app(models: ModelStore, conditions: Conditions) -> Provider:
-    writer = Writer(models, conditions)
+    writer = CompletionWriter(models, conditions)
     listed = ModelList(models)
     openai = [
         Route("/v1/models", listed.all),
@@ -75,15 +75,15 @@ class ModelList:
     async def one(self, request: Request) -> Response:
         model = await self._models.get(request.path_params["model"])
         if not _is_listed(model):
-            raise UnknownModel(model.name)
+            raise UnservedModel(model.name)
         return JSONResponse(_entry(model))
 
 
-def _is_listed(model: Model) -> bool:
+def _is_listed(model: SimulatedModel) -> bool:
     return model.generates_text or model.embeds_text
 
 
-def _entry(model: Model) -> dict[str, str | int]:
+def _entry(model: SimulatedModel) -> dict[str, str | int]:
     return {
         "id": model.name,
         "object": "model",

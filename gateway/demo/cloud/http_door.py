@@ -29,7 +29,7 @@ class RecordingProtocol(HttpToolsProtocol):
         reset(self.transport)
 
 
-def connection_of(scope: Scope) -> RecordingProtocol:
+def scope_connection(scope: Scope) -> RecordingProtocol:
     connection = scope["state"]["connection"]
     assert isinstance(connection, RecordingProtocol)
     return connection

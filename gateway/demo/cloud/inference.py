@@ -10,8 +10,8 @@ from google.protobuf import json_format
 
 from gateway.demo.cloud.completion import count_tokens
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.errors import InvalidRequest, UnknownModel
-from gateway.demo.cloud.models import Model, ModelStore, check
+from gateway.demo.cloud.errors import InvalidRequest, UnservedModel
+from gateway.demo.cloud.models import ModelStore, SimulatedModel, check
 from gateway.demo.cloud.tensors import Array
 
 SERVER = {
@@ -29,12 +29,12 @@ class Inference:
         self._models = models
         self._conditions = conditions
 
-    async def model(self, name: str, version: str = "") -> Model:
+    async def model(self, name: str, version: str = "") -> SimulatedModel:
         if version not in ("", _VERSION):
-            raise UnknownModel(name)
+            raise UnservedModel(name)
         return await self._models.get(name)
 
-    async def infer(self, model: Model, inputs: dict[str, Array]) -> dict[str, Array]:
+    async def infer(self, model: SimulatedModel, inputs: dict[str, Array]) -> dict[str, Array]:
         if model.decoupled:
             raise InvalidRequest(
                 "this call doesn't support models with decoupled transaction policy"
@@ -45,7 +45,7 @@ class Inference:
         return outputs
 
     async def stream(
-        self, model: Model, inputs: dict[str, Array]
+        self, model: SimulatedModel, inputs: dict[str, Array]
     ) -> AsyncIterator[dict[str, Array]]:
         """The answers of a decoupled text model: all at once, or a piece each with `stream`."""
         check(model, inputs)
@@ -67,7 +67,7 @@ class Inference:
         self._conditions.charge(count_tokens(prompt), len(pieces))
 
 
-def metadata(model: Model) -> dict[str, Any]:
+def metadata(model: SimulatedModel) -> dict[str, Any]:
     return {
         "name": model.name,
         "versions": [_VERSION],
@@ -83,7 +83,7 @@ def metadata(model: Model) -> dict[str, Any]:
     }
 
 
-def config(model: Model) -> dict[str, Any]:
+def config(model: SimulatedModel) -> dict[str, Any]:
     shown: dict[str, Any] = json_format.MessageToDict(
         model.config, preserving_proto_field_name=True
     )
@@ -114,8 +114,10 @@ def _written(
         "num_input_tokens": np.array([len(prompt.split())], dtype=np.uint32),
         "num_output_tokens": np.array([tokens], dtype=np.uint32),
     }
-    asked = {name: array for name, array in extra.items() if _scalar(inputs, f"return_{name}", 0)}
-    return outputs | asked
+    parameters = {
+        name: array for name, array in extra.items() if _scalar(inputs, f"return_{name}", 0)
+    }
+    return outputs | parameters
 
 
 def _scalar(inputs: Mapping[str, Array], name: str, default: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from gateway.demo.cloud.errors import InvalidRequest, Overloaded, ProviderError, UnknownModel
+from gateway.demo.cloud.errors import InvalidRequest, Overloaded, ProviderError, UnservedModel
 from gateway.demo.cloud.tensors import Array
 
 log = logging.getLogger("simulated_cloud")
@@ -41,7 +41,7 @@ class TensorSpec:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Model:
+class SimulatedModel:
     name: str
     config: Any  # a protobuf ModelConfig, whose module is untyped
     runtime: object
@@ -105,7 +105,9 @@ output { name: "OUTPUT1" data_type: TYPE_INT32 dims: 16 }
 class ModelStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._loaded: dict[str, Model] = {"simple": Model("simple", _parsed(_SIMPLE), Simple())}
+        self._loaded: dict[str, SimulatedModel] = {
+            "simple": SimulatedModel("simple", _parsed(_SIMPLE), Simple())
+        }
         self._loading = threading.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="model")
         self._waiting = 0
@@ -114,13 +116,13 @@ class ModelStore:
         for runtime in sorted(self._directory.glob("*/1/runtime.py")):
             try:
                 await self.get(runtime.parent.parent.name)
-            except UnknownModel:
+            except UnservedModel:
                 continue  # said in the log; it may be built later, and is looked for at each call
 
-    def served(self) -> Mapping[str, Model]:
+    def served(self) -> Mapping[str, SimulatedModel]:
         return self._loaded
 
-    async def get(self, name: str) -> Model:
+    async def get(self, name: str) -> SimulatedModel:
         model = self._loaded.get(name)
         if model is None:
             model = await self.run(self._load, name)
@@ -136,7 +138,7 @@ class ModelStore:
         finally:
             self._waiting -= 1
 
-    async def execute(self, model: Model, inputs: dict[str, Array]) -> dict[str, Array]:
+    async def execute(self, model: SimulatedModel, inputs: dict[str, Array]) -> dict[str, Array]:
         check(model, inputs)
         runtime = cast(TensorRuntime, model.runtime)
         try:
@@ -149,14 +151,16 @@ class ModelStore:
             log.exception("model %s failed", model.name)
             raise ProviderError(f"inference on model '{model.name}' failed") from exc
 
-    async def generate(self, model: Model, prompt: str, max_tokens: int, seed: int) -> list[str]:
+    async def generate(
+        self, model: SimulatedModel, prompt: str, max_tokens: int, seed: int
+    ) -> list[str]:
         runtime = cast(TextRuntime, model.runtime)
         return await self.run(lambda: list(runtime.generate(prompt, max_tokens, seed)))
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _load(self, name: str) -> Model:
+    def _load(self, name: str) -> SimulatedModel:
         with self._loading:
             if name in self._loaded:
                 return self._loaded[name]
@@ -165,18 +169,18 @@ class ModelStore:
             }  # names never build paths
             directory = known.get(name)
             if directory is None:
-                raise UnknownModel(name)
+                raise UnservedModel(name)
             try:
                 config = _parsed((directory / "config.pbtxt").read_text(encoding="utf-8"))
-                model = Model(name, config, _runtime(name, directory / "1"))
+                model = SimulatedModel(name, config, _runtime(name, directory / "1"))
             except Exception as exc:  # an unbuilt or broken model is one that is not served
                 log.warning("model %s cannot be served: %r", name, exc)
-                raise UnknownModel(name) from exc
+                raise UnservedModel(name) from exc
             self._loaded[name] = model
             return model
 
 
-def check(model: Model, inputs: Mapping[str, Array]) -> None:
+def check(model: SimulatedModel, inputs: Mapping[str, Array]) -> None:
     specs = {spec.name: spec for spec in model.inputs}
     for name, array in inputs.items():
         spec = specs.get(name)
@@ -197,7 +201,7 @@ def check(model: Model, inputs: Mapping[str, Array]) -> None:
         raise InvalidRequest(f"missing inputs for model '{model.name}': {', '.join(missing)}")
 
 
-def checked_datatype(model: Model, name: str, datatype: str) -> str:
+def checked_datatype(model: SimulatedModel, name: str, datatype: str) -> str:
     for spec in model.inputs:
         if spec.name == name and spec.datatype != datatype:
             raise InvalidRequest(

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import yaml
 
-from gateway.demo.cloud.search import Hit
+from gateway.demo.cloud.search import NeedleHit
 from gateway.demo.cloud.settings import Setting
 
 _START_S = 30.0  # the models are loaded before the ports open
@@ -26,7 +26,7 @@ class CloudFailed(RuntimeError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Seen:
+class CloudTraffic:
     """What reached the cloud since it started, or since `reset`."""
 
     records: int
@@ -86,15 +86,15 @@ class SimulatedCloud:
     async def state(self) -> Mapping[str, Any]:
         return _checked(await self._control.get("/control/state"))
 
-    async def seen(self) -> Seen:
-        return Seen(**_checked(await self._control.get("/control/log")))
+    async def traffic(self) -> CloudTraffic:
+        return CloudTraffic(**_checked(await self._control.get("/control/log")))
 
-    async def search(self, needles: Sequence[str]) -> list[Hit]:
+    async def search(self, needles: Sequence[str]) -> list[NeedleHit]:
         """Where the needles occur. Raises if something received could not be decompressed."""
-        found = await self._post("/control/search", {"needles": list(needles)})
-        if found["opaque_bodies"]:
-            raise CloudFailed(f"{found['opaque_bodies']} received bodies could not be searched")
-        return [Hit(**hit) for hit in found["hits"]]
+        document = await self._post("/control/search", {"needles": list(needles)})
+        if document["opaque_bodies"]:
+            raise CloudFailed(f"{document['opaque_bodies']} received bodies could not be searched")
+        return [NeedleHit(**hit) for hit in document["hits"]]
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return _checked(await self._control.post(path, json=body))

@@ -22,8 +22,8 @@ from gateway.demo.cloud.errors import (
     WrongKey,
 )
 from gateway.demo.cloud.faults import AnswerCutShort, FaultySend
-from gateway.demo.cloud.http_door import connection_of
-from gateway.demo.cloud.settings import Outage
+from gateway.demo.cloud.http_door import scope_connection
+from gateway.demo.cloud.settings import OutageMode
 
 LABEL = ("x-simulated-cloud", "1")
 _MOST_BODY_BYTES = 64 * 1024 * 1024
@@ -53,7 +53,7 @@ class Provider:
             await self._meet(fate, scope, _replayed(body, receive), send)
 
     async def _meet(self, fate: Fate, scope: Scope, receive: Receive, send: Send) -> None:
-        if fate.outage is Outage.HANG:
+        if fate.outage is OutageMode.HANG:
             await _until_the_caller_leaves(receive)
             return
         await asyncio.sleep(fate.round_trip_s)
@@ -62,8 +62,8 @@ class Provider:
         if refused is not None:
             await shaped(scope["path"], refused)(scope, receive, labelled)
             return
-        outage = fate.outage if scope["method"] == "POST" else Outage.NONE
-        faulty = FaultySend(labelled, self._conditions.settings, outage, connection_of(scope))
+        outage = fate.outage if scope["method"] == "POST" else OutageMode.NONE
+        faulty = FaultySend(labelled, self._conditions.settings, outage, scope_connection(scope))
         try:
             await self._app(scope, receive, faulty)
         except* AnswerCutShort:
@@ -177,8 +177,8 @@ def _model(path: str, body: bytes) -> str | None:
     if not path.startswith("/v1") or not body:
         return None
     try:
-        asked = json.loads(body)
+        document = json.loads(body)
     except ValueError:
         return None  # the handler says what is wrong with it
-    model = asked.get("model") if isinstance(asked, dict) else None
+    model = document.get("model") if isinstance(document, dict) else None
     return model if isinstance(model, str) else None

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.demo.cloud import sse
-from gateway.demo.cloud.completion import Choice, Usage, Writer, wanted
+from gateway.demo.cloud.completion import Choice, CompletionWriter, TokenUsage, wanted
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.documents import Document, document
+from gateway.demo.cloud.documents import JsonDocument, document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Draft:
     id: str
     message_id: str
     created_at: int
-    body: Document
+    body: JsonDocument
 
-    def response(self, status: str, output: list[Any], usage: Usage | None = None) -> Any:
+    def response(self, status: str, output: list[Any], usage: TokenUsage | None = None) -> Any:
         return {
             "id": self.id,
             "object": "response",
@@ -61,15 +61,15 @@ class Draft:
 
 
 class Responses:
-    def __init__(self, writer: Writer, conditions: Conditions) -> None:
+    def __init__(self, writer: CompletionWriter, conditions: Conditions) -> None:
         self._writer = writer
         self._conditions = conditions
 
     async def __call__(self, request: Request) -> Response:
         body = await document(request)
-        asked = wanted(body, "max_output_tokens")
+        sampling = wanted(body, "max_output_tokens")
         prompt = _prompt(body)
-        (choice,) = await self._writer.choices(prompt, dataclasses.replace(asked, choices=1))
+        (choice,) = await self._writer.choices(prompt, dataclasses.replace(sampling, choices=1))
         draft = Draft(f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}", int(time.time()), body)
         if body.get("stream", bool, False):
             await self._conditions.serve()
@@ -104,7 +104,7 @@ class Responses:
         yield event(f"response.{final['status']}", response=final)
 
 
-def _final(draft: Draft, choice: Choice, usage: Usage) -> Any:
+def _final(draft: Draft, choice: Choice, usage: TokenUsage) -> Any:
     status = "incomplete" if choice.finish_reason == "length" else "completed"
     return draft.response(status, [draft.message(status, [_text(choice.text)])], usage)
 
@@ -113,15 +113,15 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _prompt(body: Document) -> str:
-    said = [body.get("instructions", str, "")]
+def _prompt(body: JsonDocument) -> str:
+    texts = [body.get("instructions", str, "")]
     given = body.fields.get("input")
     if isinstance(given, str):
-        return "\n".join(filter(None, [*said, given]))
+        return "\n".join(filter(None, [*texts, given]))
     for item in body.items("input"):
         content = item.fields.get("content")
         if isinstance(content, str):
-            said.append(content)
+            texts.append(content)
         elif content is not None:
-            said += [part.get("text", str, "") for part in item.items("content")]
-    return "\n".join(filter(None, said))
+            texts += [part.get("text", str, "") for part in item.items("content")]
+    return "\n".join(filter(None, texts))

@@ -23,7 +23,7 @@ HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Hit:
+class NeedleHit:
     needle: str
     encoding: str
     door: str
@@ -32,8 +32,8 @@ class Hit:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Found:
-    hits: list[Hit]
+class SearchResult:
+    hits: list[NeedleHit]
     opaque_bodies: int
 
 
@@ -45,20 +45,20 @@ class Haystack:
     data: bytes
 
 
-def search(path: Path, needles: Sequence[str]) -> Found:
+def search(path: Path, needles: Sequence[str]) -> SearchResult:
     forms = [(needle, name, form) for needle in needles for name, form in encodings(needle)]
-    hits: list[Hit] = []
+    hits: list[NeedleHit] = []
     opaque = 0
     for hay in _haystacks(bytelog.read(path)):
         if hay.where == "opaque":
             opaque += 1
             continue
         hits += [
-            Hit(needle, name, hay.door, hay.connection, hay.where)
+            NeedleHit(needle, name, hay.door, hay.connection, hay.where)
             for needle, name, form in forms
             if form in hay.data
         ]
-    return Found(hits, opaque)
+    return SearchResult(hits, opaque)
 
 
 def encodings(needle: str) -> Iterator[tuple[str, bytes]]:
@@ -77,10 +77,10 @@ def encodings(needle: str) -> Iterator[tuple[str, bytes]]:
         forms[f"base64_{shift}"] = inside
         forms[f"base64url_{shift}"] = inside.replace(b"+", b"-").replace(b"/", b"_")
         forms[f"base64_json_{shift}"] = inside.replace(b"/", b"\\/")
-    seen: set[bytes] = set()
+    encoded: set[bytes] = set()
     for name, form in forms.items():
-        if form and form not in seen:
-            seen.add(form)
+        if form and form not in encoded:
+            encoded.add(form)
             yield name, form
 
 

@@ -6,24 +6,26 @@ from pathlib import Path
 from gateway.demo.cloud import v2_grpc
 from gateway.demo.cloud.bytelog import ByteLog
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.control import Control
+from gateway.demo.cloud.control import CloudControl
 from gateway.demo.cloud.grpc_door import GrpcDoor
 from gateway.demo.cloud.http_app import http_app
 from gateway.demo.cloud.http_door import HttpDoor
 from gateway.demo.cloud.inference import Inference
 from gateway.demo.cloud.models import ModelStore
-from gateway.demo.cloud.settings import Outage, Settings
+from gateway.demo.cloud.settings import CloudSettings, OutageMode
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ports:
+class CloudPorts:
     http: int
     grpc: int
     control: int
 
 
 class CloudServer:
-    def __init__(self, models: Path, settings: Settings, log: ByteLog, ports: Ports) -> None:
+    def __init__(
+        self, models: Path, settings: CloudSettings, log: ByteLog, ports: CloudPorts
+    ) -> None:
         self._conditions = Conditions(settings)
         self._models = ModelStore(models)
         self._http = HttpDoor(http_app(self._models, self._conditions), log, ports.http)
@@ -31,18 +33,18 @@ class CloudServer:
         self._calls = v2_grpc.V2Grpc(
             Inference(self._models, self._conditions), self._conditions, log, self._grpc
         )
-        control = Control(self._conditions, log, self._follow).app()
+        control = CloudControl(self._conditions, log, self._follow).app()
         self._control = HttpDoor(control, None, ports.control)  # what is asked here is not logged
         self._inner_port = 0
 
-    async def start(self) -> Ports:
+    async def start(self) -> CloudPorts:
         await self._models.load_all()
         self._inner = v2_grpc.server(self._calls)
         self._inner_port = self._inner.add_insecure_port("127.0.0.1:0")
         await self._inner.start()
         await self._follow()
         await self._control.open()
-        return Ports(self._http.port, self._grpc.port, self._control.port)
+        return CloudPorts(self._http.port, self._grpc.port, self._control.port)
 
     async def stop(self) -> None:
         self._http.close()
@@ -53,7 +55,7 @@ class CloudServer:
 
     async def _follow(self) -> None:
         """Bring the doors in line with the settings."""
-        if self._conditions.settings.outage is Outage.REFUSE:
+        if self._conditions.settings.outage is OutageMode.REFUSE:
             self._http.refuse()
             self._grpc.refuse()
         else:

@@ -16,7 +16,7 @@ class SettingsError(ValueError):
     """A setting that does not exist, or a value that it cannot take."""
 
 
-class Outage(enum.Enum):
+class OutageMode(enum.Enum):
     NONE = "none"
     REFUSE = "refuse"  # nothing listens; connections that are open are reset
     HANG = "hang"  # takes the call and never answers
@@ -28,7 +28,7 @@ class Outage(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CloudSettings:
     seed: int = 0
     api_key: str | None = None  # asked for as `authorization: Bearer ...` where set
 
@@ -49,7 +49,7 @@ class Settings:
     retry_after_s: float | None = None  # header `retry-after` of a 429, left out where unset
     retry_after_ms: float | None = None  # header `retry-after-ms` of a 429
 
-    outage: Outage = Outage.NONE
+    outage: OutageMode = OutageMode.NONE
     outage_rate: float = 1.0  # the share of calls that meet the outage; `refuse` is for all
     cut_after_chunks: int = 2
     drip_bytes_per_s: float = 64.0
@@ -67,13 +67,13 @@ class Settings:
         if self.drip_bytes_per_s <= 0:
             raise SettingsError("drip_bytes_per_s: must be more than 0")
 
-    def changed(self, changes: Mapping[str, object]) -> "Settings":
+    def changed(self, changes: Mapping[str, object]) -> "CloudSettings":
         unknown = sorted(changes.keys() - _TYPES.keys())
         if unknown:
             raise SettingsError(f"unknown settings: {', '.join(unknown)}")
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values |= {name: _checked(name, value) for name, value in changes.items()}
-        return Settings(**values)
+        return CloudSettings(**values)
 
     def as_json(self) -> dict[str, Setting]:
         """What can be shown: the key itself is not."""
@@ -83,26 +83,26 @@ class Settings:
         return shown
 
 
-def load(path: Path | None) -> Settings:
+def load(path: Path | None) -> CloudSettings:
     if path is None:
-        return Settings()
+        return CloudSettings()
     raw = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     if not isinstance(raw, dict) or not all(isinstance(key, str) for key in raw):
         raise SettingsError(f"{path.name}: must be a mapping of settings")
-    return Settings().changed(raw)
+    return CloudSettings().changed(raw)
 
 
-_TYPES = typing.get_type_hints(Settings)
+_TYPES = typing.get_type_hints(CloudSettings)
 
 
 def _checked(name: str, value: object) -> object:
     expected = _TYPES[name]
     accepted = typing.get_args(expected) or (expected,)
-    if expected is Outage:
+    if expected is OutageMode:
         try:
-            return Outage(value)
+            return OutageMode(value)
         except ValueError:
-            names = ", ".join(outage.value for outage in Outage)
+            names = ", ".join(outage.value for outage in OutageMode)
             raise SettingsError(f"{name}: must be one of {names}") from None
     if float in accepted and type(value) is int:
         return float(value)

@@ -10,75 +10,81 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.demo.cloud import sse
-from gateway.demo.cloud.completion import Choice, Wanted, Writer, logprob, wanted
+from gateway.demo.cloud.completion import (
+    Choice,
+    CompletionWriter,
+    SamplingParameters,
+    logprob,
+    wanted,
+)
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.documents import Document, document
+from gateway.demo.cloud.documents import JsonDocument, document
 from gateway.demo.cloud.errors import InvalidRequest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class TextCompletionRequest:
     prompts: tuple[str, ...]
-    wanted: Wanted
+    wanted: SamplingParameters
     echo: bool
     logprobs: int | None
     include_usage: bool
 
 
 class TextCompletions:
-    def __init__(self, writer: Writer, conditions: Conditions) -> None:
+    def __init__(self, writer: CompletionWriter, conditions: Conditions) -> None:
         self._writer = writer
         self._conditions = conditions
 
     async def __call__(self, request: Request) -> Response:
         body = await document(request)
-        asked = _asked(body)
-        await self._writer.model(asked.wanted.model)
+        completion = _parse_request(body)
+        await self._writer.model(completion.wanted.model)
         choices: list[Choice] = []
-        for prompt in asked.prompts:
-            drawn = await self._writer.choices(prompt, asked.wanted)
-            choices += [_echoed(prompt, choice) for choice in drawn] if asked.echo else drawn
+        for prompt in completion.prompts:
+            drawn = await self._writer.choices(prompt, completion.wanted)
+            choices += [_echoed(prompt, choice) for choice in drawn] if completion.echo else drawn
         head = {
             "id": f"cmpl-{uuid.uuid4().hex}",
             "object": "text_completion",
             "created": int(time.time()),
-            "model": asked.wanted.model,
+            "model": completion.wanted.model,
         }
         if body.get("stream", bool, False):
             await self._conditions.serve()
-            return sse.response(self._events(head, asked, choices))
-        usage = self._writer.usage("\n".join(asked.prompts), choices)
+            return sse.response(self._events(head, completion, choices))
+        usage = self._writer.usage("\n".join(completion.prompts), choices)
         await self._conditions.serve(usage.output_tokens)
         listed = [
-            _choice(at, choice.pieces, choice.finish_reason, asked.logprobs)
+            _choice(at, choice.pieces, choice.finish_reason, completion.logprobs)
             for at, choice in enumerate(choices)
         ]
         return JSONResponse(head | {"choices": listed, "usage": usage.as_completion()})
 
     async def _events(
-        self, head: dict[str, Any], asked: Asked, choices: list[Choice]
+        self, head: dict[str, Any], request: TextCompletionRequest, choices: list[Choice]
     ) -> AsyncIterator[bytes]:
-        unknown = {"usage": None} if asked.include_usage else {}
+        unknown = {"usage": None} if request.include_usage else {}
         for at, choice in enumerate(choices):
             for piece in choice.pieces:
                 await self._conditions.next_token()
-                part = _choice(at, [piece], None, asked.logprobs)
+                part = _choice(at, [piece], None, request.logprobs)
                 yield sse.data(head | {"choices": [part]} | unknown)
             last = _choice(at, [], choice.finish_reason, None)
             yield sse.data(head | {"choices": [last]} | unknown)
-        usage = self._writer.usage("\n".join(asked.prompts), choices)
-        if asked.include_usage:
+        usage = self._writer.usage("\n".join(request.prompts), choices)
+        if request.include_usage:
             yield sse.data(head | {"choices": [], "usage": usage.as_completion()})
         yield sse.DONE
 
 
-def _asked(body: Document) -> Asked:
+def _parse_request(body: JsonDocument) -> TextCompletionRequest:
     given = body.fields.get("prompt")
     prompts = [given] if isinstance(given, str) else body.need("prompt", list)
     if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
         raise InvalidRequest("'prompt' must be a string or a list of strings.", param="prompt")
-    options = Document(body.get("stream_options", dict, {}), "stream_options.")
-    return Asked(
+    options = JsonDocument(body.get("stream_options", dict, {}), "stream_options.")
+    return TextCompletionRequest(
         prompts=tuple(prompts),
         wanted=wanted(body, "max_tokens"),
         echo=body.get("echo", bool, False),

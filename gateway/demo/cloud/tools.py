@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.demo.cloud.documents import Document
+from gateway.demo.cloud.documents import JsonDocument
 from gateway.demo.cloud.errors import InvalidRequest
 
 _MOST_DEPTH = 8
@@ -20,10 +20,10 @@ class ToolCall:
     finish_reason: str
 
 
-def forced(asked: Document) -> ToolCall | None:
+def forced(body: JsonDocument) -> ToolCall | None:
     """`tool_choice: required` takes the first tool; a named one is called and ends with `stop`."""
-    tools = [Document(tool.need("function", dict), "function.") for tool in _tools(asked)]
-    choice = asked.fields.get("tool_choice")
+    tools = [JsonDocument(tool.need("function", dict), "function.") for tool in _tools(body)]
+    choice = body.fields.get("tool_choice")
     if not tools and choice not in (None, "none"):
         raise InvalidRequest(
             "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
@@ -31,7 +31,7 @@ def forced(asked: Document) -> ToolCall | None:
     if choice == "required":
         return _call(tools[0], "tool_calls")
     if isinstance(choice, dict):
-        name = Document(Document(choice).need("function", dict)).need("name", str)
+        name = JsonDocument(JsonDocument(choice).need("function", dict)).need("name", str)
         for tool in tools:
             if tool.need("name", str) == name:
                 return _call(tool, "stop")
@@ -39,11 +39,11 @@ def forced(asked: Document) -> ToolCall | None:
     return None
 
 
-def _tools(asked: Document) -> list[Document]:
-    return asked.items("tools") if asked.fields.get("tools") is not None else []
+def _tools(body: JsonDocument) -> list[JsonDocument]:
+    return body.items("tools") if body.fields.get("tools") is not None else []
 
 
-def _call(tool: Document, finish_reason: str) -> ToolCall:
+def _call(tool: JsonDocument, finish_reason: str) -> ToolCall:
     schema = tool.get("parameters", dict, {})
     return ToolCall(
         id=f"call_{uuid.uuid4().hex[:24]}",

@@ -11,12 +11,12 @@ from tritonclient.grpc import service_pb2
 from gateway.demo.cloud import inference
 from gateway.demo.cloud.bytelog import ByteLog, Record
 from gateway.demo.cloud.conditions import Conditions, Fate, Refusal
-from gateway.demo.cloud.errors import Failed, ProviderError, RateLimited, UnknownModel, WrongKey
+from gateway.demo.cloud.errors import Failed, ProviderError, RateLimited, UnservedModel, WrongKey
 from gateway.demo.cloud.grpc_door import GrpcDoor
 from gateway.demo.cloud.inference import Inference
 from gateway.demo.cloud.provider import LABEL
-from gateway.demo.cloud.settings import Outage
-from gateway.demo.cloud.v2_messages import inputs_of, response_of
+from gateway.demo.cloud.settings import OutageMode
+from gateway.demo.cloud.v2_messages import make_response, read_inputs
 
 SERVICE = "/inference.GRPCInferenceService/"
 _NOT_A_MESSAGE = b"\xff\xff\xff\xff"
@@ -92,7 +92,7 @@ class V2Grpc(_Handler):
 
     async def _meet(self, fate: Fate, context: Context, *, inference_call: bool) -> None:
         context.set_trailing_metadata((LABEL,))
-        if fate.outage is Outage.HANG:
+        if fate.outage is OutageMode.HANG:
             await asyncio.Event().wait()  # until the caller's deadline cancels it
         await asyncio.sleep(fate.round_trip_s)
         settings = self._conditions.settings
@@ -105,16 +105,16 @@ class V2Grpc(_Handler):
             await _abort(context, Failed(settings))
 
     async def _spoiled(self, fate: Fate, context: Context, response: Any) -> Any:
-        if fate.outage is Outage.MALFORMED:
+        if fate.outage is OutageMode.MALFORMED:
             return _NOT_A_MESSAGE
-        if fate.outage is Outage.ERROR_EVENT:
+        if fate.outage is OutageMode.ERROR_EVENT:
             await _abort(context, Failed(self._conditions.settings))
-        if fate.outage in (Outage.CUT, Outage.RESET):
+        if fate.outage in (OutageMode.CUT, OutageMode.RESET):
             await self._break_off(fate, context)
         return response
 
     async def _break_off(self, fate: Fate, context: Context) -> None:
-        if fate.outage is Outage.RESET:
+        if fate.outage is OutageMode.RESET:
             self._door.reset(context.peer())
         else:
             self._door.cut(context.peer())
@@ -138,25 +138,25 @@ class V2Grpc(_Handler):
                     yield response
 
     async def _spoiled_event(self, fate: Fate, context: Context) -> Any:
-        if fate.outage is Outage.MALFORMED:
+        if fate.outage is OutageMode.MALFORMED:
             return _NOT_A_MESSAGE
-        if fate.outage is Outage.ERROR_EVENT:
+        if fate.outage is OutageMode.ERROR_EVENT:
             message = Failed(self._conditions.settings).message
             return service_pb2.ModelStreamInferResponse(error_message=message)
-        if fate.outage in (Outage.CUT, Outage.RESET):
+        if fate.outage in (OutageMode.CUT, OutageMode.RESET):
             await self._break_off(fate, context)
         return None
 
     async def _answers(self, request: Any) -> AsyncIterator[Any]:
         try:
             model = await self._models.model(request.model_name, request.model_version)
-            inputs = inputs_of(model, request)
+            inputs = read_inputs(model, request)
             if not model.decoupled:
                 outputs = await self._models.infer(model, inputs)
-                yield _event(response_of(model, request, outputs))
+                yield _event(make_response(model, request, outputs))
                 return
             async for outputs in self._models.stream(model, inputs):
-                response = response_of(model, request, outputs)
+                response = make_response(model, request, outputs)
                 response.parameters["triton_final_response"].bool_param = False
                 yield _event(response)
             if request.parameters["triton_enable_empty_final_response"].bool_param:
@@ -184,7 +184,7 @@ class V2Grpc(_Handler):
     async def _model_ready(self, request: Any) -> Any:
         try:
             await self._models.model(request.name, request.version)
-        except UnknownModel:
+        except UnservedModel:
             return service_pb2.ModelReadyResponse(ready=False)
         return service_pb2.ModelReadyResponse(ready=True)
 
@@ -198,8 +198,8 @@ class V2Grpc(_Handler):
 
     async def _model_infer(self, request: Any) -> Any:
         model = await self._models.model(request.model_name, request.model_version)
-        outputs = await self._models.infer(model, inputs_of(model, request))
-        return response_of(model, request, outputs)
+        outputs = await self._models.infer(model, read_inputs(model, request))
+        return make_response(model, request, outputs)
 
 
 def server(handler: V2Grpc) -> Any:

@@ -7,7 +7,7 @@ from tritonclient.grpc import service_pb2
 
 from gateway.demo.cloud import tensors
 from gateway.demo.cloud.errors import InvalidRequest
-from gateway.demo.cloud.models import Model, checked_datatype
+from gateway.demo.cloud.models import SimulatedModel, checked_datatype
 from gateway.demo.cloud.tensors import Array
 
 _CONTENTS = {
@@ -26,7 +26,7 @@ _CONTENTS = {
 }
 
 
-def inputs_of(model: Model, request: Any) -> dict[str, Array]:
+def read_inputs(model: SimulatedModel, request: Any) -> dict[str, Array]:
     raw = list(request.raw_input_contents)
     if raw and len(raw) != len(request.inputs):
         raise InvalidRequest("raw_input_contents must hold one item for each input")
@@ -46,13 +46,13 @@ def inputs_of(model: Model, request: Any) -> dict[str, Array]:
     return inputs
 
 
-def response_of(model: Model, request: Any, outputs: Mapping[str, Array]) -> Any:
+def make_response(model: SimulatedModel, request: Any, outputs: Mapping[str, Array]) -> Any:
     response = service_pb2.ModelInferResponse(
         model_name=model.name, model_version="1", id=request.id
     )
     datatypes = {spec.name: spec.datatype for spec in model.outputs}
-    asked = [output.name for output in request.outputs] or list(outputs)
-    for name in asked:
+    names = [output.name for output in request.outputs] or list(outputs)
+    for name in names:
         if name not in datatypes:
             raise InvalidRequest(f"unexpected inference output '{name}' for model '{model.name}'")
         if name not in outputs:

@@ -10,10 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.demo.cloud import inference, tensors
 from gateway.demo.cloud.conditions import Conditions
-from gateway.demo.cloud.documents import Document, parsed
+from gateway.demo.cloud.documents import JsonDocument, parsed
 from gateway.demo.cloud.errors import InvalidRequest, ProviderError
 from gateway.demo.cloud.inference import Inference
-from gateway.demo.cloud.models import Model, checked_datatype
+from gateway.demo.cloud.models import SimulatedModel, checked_datatype
 from gateway.demo.cloud.provider import decompressed
 from gateway.demo.cloud.tensors import Array
 
@@ -27,7 +27,7 @@ class WantedOutput:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class RestCall:
     id: str | None
     inputs: dict[str, Array]
     outputs: tuple[WantedOutput, ...]
@@ -80,7 +80,7 @@ class V2Rest:
         outputs = await self._models.infer(model, call.inputs)
         return _answer(model, call, outputs)
 
-    async def _model(self, request: Request) -> Model:
+    async def _model(self, request: Request) -> SimulatedModel:
         parts: Mapping[str, str] = request.path_params
         return await self._models.model(parts["model"], parts.get("version", ""))
 
@@ -94,7 +94,7 @@ def _header_bytes(request: Request, body_bytes: int) -> int:
     return int(given)
 
 
-def _call(model: Model, body: bytes, header_bytes: int) -> Call:
+def _call(model: SimulatedModel, body: bytes, header_bytes: int) -> RestCall:
     head = parsed(body[:header_bytes])
     inputs: dict[str, Array] = {}
     at = header_bytes
@@ -102,7 +102,7 @@ def _call(model: Model, body: bytes, header_bytes: int) -> Call:
         name = tensor.need("name", str)
         datatype = checked_datatype(model, name, tensor.need("datatype", str))
         shape = _shape(tensor)
-        size = Document(tensor.get("parameters", dict, {})).get("binary_data_size", int)
+        size = JsonDocument(tensor.get("parameters", dict, {})).get("binary_data_size", int)
         if size is None:
             inputs[name] = tensors.from_values(name, datatype, shape, tensor.need("data", list))
             continue
@@ -112,19 +112,19 @@ def _call(model: Model, body: bytes, header_bytes: int) -> Call:
         at += size
     if at != len(body):
         raise InvalidRequest("the body holds more binary data than its header describes")
-    return Call(head.get("id", str), inputs, _wanted(model, head))
+    return RestCall(head.get("id", str), inputs, _wanted(model, head))
 
 
-def _shape(tensor: Document) -> list[int]:
+def _shape(tensor: JsonDocument) -> list[int]:
     shape = tensor.need("shape", list)
     if not all(type(size) is int and size >= 0 for size in shape):
         raise InvalidRequest("'shape' must hold sizes")
     return shape
 
 
-def _wanted(model: Model, head: Document) -> tuple[WantedOutput, ...]:
+def _wanted(model: SimulatedModel, head: JsonDocument) -> tuple[WantedOutput, ...]:
     known = [spec.name for spec in model.outputs]
-    parameters = Document(head.get("parameters", dict, {}))
+    parameters = JsonDocument(head.get("parameters", dict, {}))
     all_binary = parameters.get("binary_data_output", bool, False)
     if not head.fields.get("outputs"):
         return tuple(WantedOutput(name, all_binary) for name in known)
@@ -133,12 +133,12 @@ def _wanted(model: Model, head: Document) -> tuple[WantedOutput, ...]:
         name = output.need("name", str)
         if name not in known:
             raise InvalidRequest(f"unexpected inference output '{name}' for model '{model.name}'")
-        asked = Document(output.get("parameters", dict, {}))
-        wanted.append(WantedOutput(name, asked.get("binary_data", bool, all_binary)))
+        body = JsonDocument(output.get("parameters", dict, {}))
+        wanted.append(WantedOutput(name, body.get("binary_data", bool, all_binary)))
     return tuple(wanted)
 
 
-def _answer(model: Model, call: Call, outputs: Mapping[str, Array]) -> Response:
+def _answer(model: SimulatedModel, call: RestCall, outputs: Mapping[str, Array]) -> Response:
     datatypes = {spec.name: spec.datatype for spec in model.outputs}
     described: list[dict[str, Any]] = []
     raw = b""

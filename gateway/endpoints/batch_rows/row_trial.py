@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gateway.endpoints.batch_rows.rows import INDEPENDENT, Rows, Verdict
+from gateway.endpoints.batch_rows.rows import INDEPENDENT, Rows, RowVerdict
 
 Array = npt.NDArray[Any]
 Batch = Mapping[str, Array]  # inputs or outputs by name; the first axis counts rows
-Trial = Generator[Batch, Batch | None, Verdict]
+Trial = Generator[Batch, Batch | None, RowVerdict]
 """Yields a batch, is sent what the model answers, or None where it refuses the batch."""
 Row = TypeVar("Row")
 
@@ -32,7 +32,7 @@ LARGEST = 64  # rows of the largest batch that is tried
 TOLERANCE = 1e-3
 """Of FP32 and FP64 outputs, relative to the largest value of the row's output: what another order
 of adding up does is far below it."""
-TOLERANCE_OF_16_BITS: Mapping[str, float] = {"FP16": 1e-2, "BF16": 5e-2}
+HALF_PRECISION_TOLERANCE: Mapping[str, float] = {"FP16": 1e-2, "BF16": 5e-2}
 
 _TELLING = 5.0  # times the tolerance: so far apart are answers in which an influence is to be seen
 _NOISE = 0.01  # of the tolerance: answers so near each other are the same
@@ -44,7 +44,7 @@ _STRINGS = (b"7", b"two red ropes", b"12", b"a boat on the water, far from home"
 """Safe in any language and format: numbers as text, and plain words of several lengths."""
 
 
-def run(trial: Trial, model: Callable[[Batch], Batch | None]) -> Verdict:
+def run(trial: Trial, model: Callable[[Batch], Batch | None]) -> RowVerdict:
     """Drive a trial with a model that answers at once."""
     answer: Batch | None = None
     started = False
@@ -52,7 +52,7 @@ def run(trial: Trial, model: Callable[[Batch], Batch | None]) -> Verdict:
         try:
             batch = trial.send(answer) if started else next(trial)
         except StopIteration as end:
-            verdict: Verdict = end.value
+            verdict: RowVerdict = end.value
             return verdict
         started, answer = True, model(batch)
 
@@ -67,38 +67,40 @@ def trial(
     `tolerances`: by output, where its numpy type does not say how exact it is; read as the answers
     come."""
     allowed = {} if tolerances is None else tolerances
-    kept: list[Row] = []
+    single_rows: list[Row] = []
     alone: list[Batch] = []
     for row in rows:
         answer = yield joined([row])
         if answer is None:
             continue
         if (name := _misshapen(answer, 1)) is not None:
-            return Verdict(Rows.COUPLED, f"output {name} has not one row for one")
-        kept.append(row)
+            return RowVerdict(Rows.COUPLED, f"output {name} has not one row for one")
+        single_rows.append(row)
         alone.append(answer)
-    if len(kept) < 2:
-        return Verdict(Rows.UNTRIED, f"it answers {len(kept)} of the {len(rows)} rows tried")
+    if len(single_rows) < 2:
+        return RowVerdict(
+            Rows.UNTRIED, f"it answers {len(single_rows)} of the {len(rows)} rows tried"
+        )
     scales = _scales(alone)
     chosen = _most_different(alone, scales)
-    kept, alone = [kept[at] for at in chosen], [alone[at] for at in chosen]
-    again = yield joined([kept[0]])
+    single_rows, alone = [single_rows[at] for at in chosen], [alone[at] for at in chosen]
+    again = yield joined([single_rows[0]])
     if again is None or _furthest(again, 0, alone[0], scales, allowed) is not None:
-        return Verdict(Rows.UNTRIED, "it has two answers to the same row")
-    for picked in batches(len(kept), largest):
-        together = yield joined([kept[at] for at in picked])
+        return RowVerdict(Rows.UNTRIED, "it has two answers to the same row")
+    for picked in batches(len(single_rows), largest):
+        together = yield joined([single_rows[at] for at in picked])
         size = len(picked)
         if together is None:
-            return Verdict(Rows.COUPLED, f"it refuses {size} rows that it answers one by one")
+            return RowVerdict(Rows.COUPLED, f"it refuses {size} rows that it answers one by one")
         if (name := _misshapen(together, size)) is not None:
-            return Verdict(Rows.COUPLED, f"output {name} has not {size} rows for {size}")
+            return RowVerdict(Rows.COUPLED, f"output {name} has not {size} rows for {size}")
         for at, number in enumerate(picked):
             off = _furthest(together, at, alone[number], scales, allowed)
             if off is not None:
-                return Verdict(
+                return RowVerdict(
                     Rows.COUPLED, f"{off} for a row in a batch of {size} as for it alone"
                 )
-    return _told_apart(alone, scales, allowed)
+    return _distinguishable(alone, scales, allowed)
 
 
 def batches(rows: int, largest: int) -> list[tuple[int, ...]]:
@@ -109,7 +111,7 @@ def batches(rows: int, largest: int) -> list[tuple[int, ...]]:
     # guard: E4.pair-batch without (1, 0)
     # guard: E4.repeated-row without (0, 0, *upwards[1:3])
     # guard: E4.largest-batch without tuple((at % rows for at in range(largest)))
-    found = [
+    batches = [
         (1, 0),
         (*upwards[-1:], 0, *upwards[1:2]),
         upwards[::-1],
@@ -117,7 +119,7 @@ def batches(rows: int, largest: int) -> list[tuple[int, ...]]:
         (0, 0, *upwards[1:3]),
         tuple(at % rows for at in range(largest)),
     ]
-    sized = dict.fromkeys(picked[:largest] for picked in found)
+    sized = dict.fromkeys(picked[:largest] for picked in batches)
     return [picked for picked in sized if len(picked) > 1]
 
 
@@ -221,7 +223,7 @@ def _inexact(values: Array) -> bool:
 
 
 def _allowed(name: str, values: Array, tolerances: Mapping[str, float]) -> float:
-    usual = TOLERANCE_OF_16_BITS["FP16"] if values.dtype == np.float16 else TOLERANCE
+    usual = HALF_PRECISION_TOLERANCE["FP16"] if values.dtype == np.float16 else TOLERANCE
     return tolerances.get(name, usual)
 
 
@@ -236,22 +238,22 @@ def _furthest(
     if together.keys() != alone.keys():
         return "other outputs"
     for name, wanted in alone.items():
-        found = together[name][at]
-        if found.shape != wanted.shape[1:] or found.dtype != wanted.dtype:
+        values = together[name][at]
+        if values.shape != wanted.shape[1:] or values.dtype != wanted.dtype:
             return f"output {name} has not the same shape"
         if not _inexact(wanted):
-            if not np.array_equal(found, wanted[0]):
+            if not np.array_equal(values, wanted[0]):
                 return f"output {name} is not the same"
             continue
-        apart = _apart(found, wanted[0], scales[name])
+        apart = _apart(values, wanted[0], scales[name])
         if apart > _allowed(name, wanted, tolerances):
             return f"output {name} is not the same (off by {apart:.1e})"
     return None
 
 
-def _apart(found: Array, wanted: Array, scale: float) -> float:
+def _apart(rows: Array, wanted: Array, scale: float) -> float:
     """The largest difference, relative to the largest value wanted."""
-    one, other = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
+    one, other = np.asarray(rows, np.float64), np.asarray(wanted, np.float64)
     finite = np.isfinite(one) & np.isfinite(other)
     if not np.array_equal(one[~finite], other[~finite], equal_nan=True):
         return math.inf
@@ -261,9 +263,9 @@ def _apart(found: Array, wanted: Array, scale: float) -> float:
     return difference / max(float(np.abs(other[finite]).max()), _SMALL * scale, _TINY)
 
 
-def _told_apart(
+def _distinguishable(
     alone: Sequence[Batch], scales: Mapping[str, float], tolerances: Mapping[str, float]
-) -> Verdict:
+) -> RowVerdict:
     """Nobody's answer changed. That says something where the answers were not all alike."""
     telling = False
     for name, first in alone[0].items():
@@ -276,8 +278,8 @@ def _told_apart(
             spread = max(_apart(other, first, scales[name]) for other in others)
             allowed = _allowed(name, first, tolerances)
             if _NOISE * allowed < spread < _TELLING * allowed:
-                return Verdict(Rows.UNTRIED, f"output {name} is nearly the same for every row")
+                return RowVerdict(Rows.UNTRIED, f"output {name} is nearly the same for every row")
             telling = telling or spread >= _TELLING * allowed
     if not telling:  # guard: E4.constant-answers
-        return Verdict(Rows.UNTRIED, "its answers are the same for every row tried")
+        return RowVerdict(Rows.UNTRIED, "its answers are the same for every row tried")
     return INDEPENDENT

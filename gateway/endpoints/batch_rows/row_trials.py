@@ -37,8 +37,8 @@ from gateway.core.types import (
 )
 from gateway.endpoints.batch_rows import row_trial
 from gateway.endpoints.batch_rows.row_trial import Batch, Trial
-from gateway.endpoints.batch_rows.rows import Input, NotNow, Rows, Verdict
-from gateway.endpoints.state import Place, TriedRows
+from gateway.endpoints.batch_rows.rows import Input, Rows, RowVerdict, ServerNotReady
+from gateway.endpoints.state import EndpointState, TriedRows
 from gateway.protocols.oip.datatypes import DATATYPES, join, split
 from gateway.protocols.oip.grpc import decode_response
 
@@ -46,7 +46,7 @@ _SEED = 20261130
 _ONE_S = 5.0  # for an answer
 _MODEL_S = 10.0  # for all of a model's
 _FREE = 8  # of an axis that nothing bounds
-_FREE_OF_SEVERAL = 32  # as of a picture's
+_FREE_DIMS = 32  # as of a picture's
 _MOST_BYTES = 16 << 20  # of a batch
 _PASSING = (UpstreamBusy, UpstreamUnreachable, UpstreamSilent, ModelDead)
 """What says nothing of the rows: the server is to be tried again."""
@@ -65,58 +65,58 @@ class RowTrials:
 
     async def verdict(
         self,
-        place: Place,
+        place: EndpointState,
         declared: CatalogModel,
         served: ServedModel,
         inputs: Sequence[Input] | None,
         largest: int,
         version: bytes,
-    ) -> Verdict:
+    ) -> RowVerdict:
         """Of a model that the server executes in batches. `inputs`: None where no rows of the
         gateway's own can be sent. `largest`: rows of its largest batch. `version`: what the server
         says of the model; the same words as at the last trial, and that one counts. Raises NotNow.
         """
         if declared.rows_independent is not None:
             known = Rows.INDEPENDENT if declared.rows_independent else Rows.COUPLED
-            return Verdict(known, "the settings say so")
+            return RowVerdict(known, "the settings say so")
         key = (served.model, served.version)
         before = place.rows.get(key)
         if before is not None and before.version == version:  # guard: E4.version-retrial minus 2
             return before.verdict
         try:
-            found = await self._tried(place, declared, served, inputs, largest)
+            verdict = await self._tried(place, declared, served, inputs, largest)
         except TooSlow as exc:  # a server that starts anew is tried anew
-            return Verdict(Rows.UNTRIED, str(exc))
-        place.rows[key] = TriedRows(version, found)
-        return found
+            return RowVerdict(Rows.UNTRIED, str(exc))
+        place.rows[key] = TriedRows(version, verdict)
+        return verdict
 
     async def _tried(
         self,
-        place: Place,
+        place: EndpointState,
         declared: CatalogModel,
         served: ServedModel,
         inputs: Sequence[Input] | None,
         largest: int,
-    ) -> Verdict:
+    ) -> RowVerdict:
         if not declared.canary:  # guard: E4.trial-permission
             why = "canary: false" if declared.declared else "the settings do not name it"
-            return Verdict(Rows.UNTRIED, f"no inference of the gateway's own may be sent: {why}")
+            return RowVerdict(Rows.UNTRIED, f"no inference of the gateway's own may be sent: {why}")
         if place.settings.canary is False or place.onprem is None:
             why = "canary: false at its endpoint"
-            return Verdict(Rows.UNTRIED, f"no inference of the gateway's own may be sent: {why}")
+            return RowVerdict(Rows.UNTRIED, f"no inference of the gateway's own may be sent: {why}")
         if inputs is None:
-            return Verdict(Rows.UNTRIED, "its calls are parts of sequences")
+            return RowVerdict(Rows.UNTRIED, "its calls are parts of sequences")
         if any(given.datatype not in DATATYPES for given in inputs) or not inputs:
-            return Verdict(Rows.UNTRIED, "its inputs are of no known datatype")
+            return RowVerdict(Rows.UNTRIED, "its inputs are of no known datatype")
         size = _row_bytes(inputs)
         if 2 * size > _MOST_BYTES:
-            return Verdict(Rows.UNTRIED, f"a row has {size >> 20} MiB")
+            return RowVerdict(Rows.UNTRIED, f"a row has {size >> 20} MiB")
         if place.lanes[declared.name].in_flight:  # guard: E4.idle-trial
-            raise NotNow("callers have calls there")
+            raise ServerNotReady("callers have calls there")
         largest = min(largest, _MOST_BYTES // size)
         run = _Run(place, declared.name, served, {i.name: i.datatype for i in inputs}, self)
         return await run.driven(
-            row_trial.trial(rows_of(inputs), row_trial.concatenated, largest, run.tolerances)
+            row_trial.trial(trial_rows(inputs), row_trial.concatenated, largest, run.tolerances)
         )
 
     def request(self, model: str, inputs: tuple[Tensor, ...], timeout_s: float) -> InferenceRequest:
@@ -140,7 +140,7 @@ class _Run:
 
     def __init__(
         self,
-        place: Place,
+        place: EndpointState,
         model: str,
         served: ServedModel,
         datatypes: dict[str, str],
@@ -152,7 +152,7 @@ class _Run:
         self.tolerances: dict[str, float] = {}
         """Of outputs that are decoded into a wider type than they came in."""
 
-    async def driven(self, trial: Trial) -> Verdict:
+    async def driven(self, trial: Trial) -> RowVerdict:
         end_s = self._trials.now_s + _MODEL_S
         batch = next(trial)
         while True:
@@ -162,7 +162,7 @@ class _Run:
             try:
                 batch = trial.send(answer)
             except StopIteration as end:
-                verdict: Verdict = end.value
+                verdict: RowVerdict = end.value
                 return verdict
 
     async def _answer(self, batch: Batch) -> Batch | None:
@@ -180,7 +180,7 @@ class _Run:
         if isinstance(met, (TimeoutError, DeadlineExceeded)):
             raise TooSlow(f"an inference takes longer than {_ONE_S:g} s")
         if isinstance(met, _PASSING):
-            raise NotNow(met.reason)
+            raise ServerNotReady(met.reason)
         return None
 
     async def _outputs(self, request: InferenceRequest) -> Batch:
@@ -195,11 +195,11 @@ class _Run:
         outputs = decode_response(frame).outputs
         for tensor in outputs:
             if tensor.datatype == "BF16":
-                self.tolerances[tensor.name] = row_trial.TOLERANCE_OF_16_BITS["BF16"]
+                self.tolerances[tensor.name] = row_trial.HALF_PRECISION_TOLERANCE["BF16"]
         return {tensor.name: decoded(tensor) for tensor in outputs}
 
 
-def rows_of(inputs: Sequence[Input]) -> list[Batch]:
+def trial_rows(inputs: Sequence[Input]) -> list[Batch]:
     generator = np.random.default_rng(_SEED)
     return [
         {
@@ -244,9 +244,7 @@ def _numpy(datatype: str) -> np.dtype[Any]:
 
 def _sizes(given: Input) -> tuple[int, ...]:
     free = sum(size < 0 for size in given.dims)
-    return tuple(
-        (_FREE if free == 1 else _FREE_OF_SEVERAL) if size < 0 else size for size in given.dims
-    )
+    return tuple((_FREE if free == 1 else _FREE_DIMS) if size < 0 else size for size in given.dims)
 
 
 def _row_bytes(inputs: Sequence[Input]) -> int:

@@ -15,7 +15,7 @@ class Rows(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RowVerdict:
     """`why` names outputs, sizes and distances, and nothing that is in a tensor."""
 
     rows: Rows
@@ -25,10 +25,10 @@ class Verdict:
         return f"{self.rows.value}: {self.why}" if self.why else self.rows.value
 
 
-INDEPENDENT = Verdict(Rows.INDEPENDENT)
+INDEPENDENT = RowVerdict(Rows.INDEPENDENT)
 
 
-class NotNow(Exception):
+class ServerNotReady(Exception):
     """The server did not answer as it may in a while; the message says what it met."""
 
 

@@ -66,7 +66,7 @@ class Cleared:
     """A call that may leave the premises. Cloud backends accept nothing else."""
 
     request: InferenceRequest
-    found: InitVar[Classification]
+    classification: InitVar[Classification]
     decision: InitVar[Decision]
     sent_as: str
     """The id that the cloud sees. It leads back to the call in the audit alone."""
@@ -74,7 +74,7 @@ class Cleared:
     def __init__(
         self,
         request: InferenceRequest,
-        found: Classification,
+        classification: Classification,
         decision: Decision,
         sent_as: str | None = None,
     ) -> None:
@@ -82,9 +82,9 @@ class Cleared:
         # guard: M3.verdict minus 1
         # guard: M3.decided-zones minus 4
         if (
-            found.sensitivity is not CLEAR
-            or not found.complete
-            or found.request_id != request.id
+            classification.sensitivity is not CLEAR
+            or not classification.complete
+            or classification.request_id != request.id
             or CLOUD not in decision.zones
             or CLOUD not in request.zones
         ):

@@ -12,12 +12,12 @@ from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
-from gateway.endpoints.connectors.openai.connector import REST_S, OpenAiConnector, origin_of
-from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, Tls, Wire
-from gateway.protocols.tls import Fresh, TlsFiles, of_client
+from gateway.endpoints.connectors.openai.connector import REST_S, OpenAiConnector, endpoint_origin
+from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Tls
+from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
 
 
-class Ports(Protocol):
+class EmbeddedPorts(Protocol):
     """Where an embedded server listens on the loopback."""
 
     @property
@@ -27,13 +27,15 @@ class Ports(Protocol):
 
 
 def build_connector(
-    settings: EndpointSettings, ports: Ports | None, max_answer_bytes: int = MAX_ANSWER_BYTES
+    settings: EndpointSettings,
+    ports: EmbeddedPorts | None,
+    max_answer_bytes: int = MAX_ANSWER_BYTES,
 ) -> Connector:
     """`ports` of the embedded server, for an endpoint that has one."""
     return KINDS[settings.kind](settings, ports, max_answer_bytes)
 
 
-def _triton(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
+def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
     # who has no Triton needs none
     from gateway.endpoints.connectors.triton.connector import TritonConnector
     from gateway.endpoints.connectors.triton.grpc import triton_grpc
@@ -55,7 +57,7 @@ def _triton(settings: EndpointSettings, ports: Ports | None, most_bytes: int) ->
     return TritonConnector(grpc, http or None, OpenAiOnTriton(grpc))
 
 
-def _kserve(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
+def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
     if settings.grpc is not None:
         return kserve_grpc(_target(settings, settings.grpc, most_bytes))
     return KserveHttp(
@@ -68,9 +70,9 @@ def _kserve(settings: EndpointSettings, ports: Ports | None, most_bytes: int) ->
     )
 
 
-def _openai(settings: EndpointSettings, ports: Ports | None, most_bytes: int) -> Connector:
-    wire = Wire(
-        origin_of(settings.url or "", _tls(settings)),
+def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
+    wire = ConnectionPool(
+        endpoint_origin(settings.url or "", _tls(settings)),
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
         max_body_bytes=most_bytes,
@@ -79,7 +81,7 @@ def _openai(settings: EndpointSettings, ports: Ports | None, most_bytes: int) ->
     return OpenAiConnector(wire, headers=_headers(settings))
 
 
-KINDS: dict[str, Callable[[EndpointSettings, Ports | None, int], Connector]] = {
+KINDS: dict[str, Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]] = {
     "triton": _triton,
     "kserve": _kserve,
     "openai": _openai,
@@ -99,8 +101,8 @@ def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTa
 
 def _headers(settings: EndpointSettings) -> dict[str, str]:
     """What goes with every call: the endpoint's credential and its configured headers."""
-    told = dict(bearer(_secret(settings.api_key)))
-    return told | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
+    headers = dict(bearer(_secret(settings.api_key)))
+    return headers | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
 
 
 def _secret(value: SecretStr | None) -> str | None:
@@ -114,4 +116,4 @@ def _files(settings: EndpointSettings) -> TlsFiles:
 def _tls(settings: EndpointSettings) -> Tls | None:
     """None: the usual authorities, and no certificate of ours."""
     files = _files(settings)
-    return Fresh(files, of_client) if files.paths else None
+    return FreshTlsContext(files, client_context) if files.paths else None

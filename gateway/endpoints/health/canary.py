@@ -21,7 +21,7 @@ _ONES = frozenset({"max_tokens", "max_new_tokens", "request_output_len"})
 _SEQUENCE = 0x7370696C6C776179  # no caller's, but for one in 2^64
 
 
-def of_task(task: str) -> Payload | None:
+def task_canary(task: str) -> Payload | None:
     """For models that are called by documents; None where only tensors will do."""
     if task == "generate":
         one = {"messages": [{"role": "user", "content": _TEXT}], "max_tokens": 1}
@@ -31,7 +31,7 @@ def of_task(task: str) -> Payload | None:
     return None
 
 
-def of_config(config: Any) -> TensorCall:
+def config_canary(config: Any) -> TensorCall:
     """From Triton's `inference.ModelConfig`. Optional inputs are left out."""
     tensors = [
         _tensor(
@@ -49,7 +49,7 @@ def of_config(config: Any) -> TensorCall:
     )
 
 
-def of_metadata(metadata: Any) -> TensorCall:
+def metadata_canary(metadata: Any) -> TensorCall:
     """From the protocol's `ModelMetadataResponse`, which knows no optional inputs."""
     return TensorCall(tuple(_tensor(i.name, i.datatype, i.shape) for i in metadata.inputs))
 

@@ -24,7 +24,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors import Cleared
 from gateway.endpoints.health import canary
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 
 _TIMEOUT_S = 2.0
 
@@ -33,9 +33,9 @@ class CanaryPayloads:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    async def __call__(self, name: str, place: Place, model: str) -> Payload:
+    async def __call__(self, name: str, place: EndpointState, model: str) -> Payload:
         """Raises a GatewayError where none can be made."""
-        document = canary.of_task(self._catalog.find(model).task)
+        document = canary.task_canary(self._catalog.find(model).task)
         if document is not None and place.settings.kind != "kserve":
             return document
         served = self._catalog.endpoints[name].models[model]
@@ -44,10 +44,10 @@ class CanaryPayloads:
         if place.settings.kind == "triton":
             config = service_pb2.ModelConfigRequest(name=served.model, version=served.version)
             raw = await place.inspector.grpc("ModelConfig", config.SerializeToString(), _TIMEOUT_S)
-            return canary.of_config(_parsed(service_pb2.ModelConfigResponse(), raw).config)
+            return canary.config_canary(_parsed(service_pb2.ModelConfigResponse(), raw).config)
         metadata = service_pb2.ModelMetadataRequest(name=served.model, version=served.version)
         raw = await place.inspector.grpc("ModelMetadata", metadata.SerializeToString(), _TIMEOUT_S)
-        return canary.of_metadata(_parsed(service_pb2.ModelMetadataResponse(), raw))
+        return canary.metadata_canary(_parsed(service_pb2.ModelMetadataResponse(), raw))
 
 
 def _parsed(message: Any, raw: bytes) -> Any:
@@ -66,14 +66,14 @@ class CanaryDoors:
         self._log = log
 
     async def infer(
-        self, endpoint: str, place: Place, request: InferenceRequest, served: ServedModel
+        self, endpoint: str, place: EndpointState, request: InferenceRequest, served: ServedModel
     ) -> ReplyStream:
         if place.onprem is not None:
             return await place.onprem.infer(request, served)
         if place.cloud is None:
             raise UpstreamFailed("this endpoint has no door")
-        found = Classification(request.id, Sensitivity.CLEAR, "canary", complete=True)
-        cleared = Cleared(request, found, Decision((), "canary", EVERYWHERE))
+        classification = Classification(request.id, Sensitivity.CLEAR, "canary", complete=True)
+        cleared = Cleared(request, classification, Decision((), "canary", EVERYWHERE))
         durable = self._log.append(
             {
                 "kind": "canary",
@@ -83,7 +83,7 @@ class CanaryDoors:
                 "endpoint": endpoint,
                 "tenant": "",
                 "model": request.model,
-                "sensitivity": found.sensitivity.value,
+                "sensitivity": classification.sensitivity.value,
                 "policy": "",
             }
         )

@@ -1,7 +1,7 @@
 """Sends canaries: to models that are doubted, and to those that are out or slow and may be back.
 
 One task for each endpoint looks at its models a few times a second. Nothing here decides: what a
-canary meets is told to the model's `LaneHealth`, and what that says is done.
+canary meets is told to the model's `ModelHealth`, and what that says is done.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from gateway.core.types import (
     WireProtocol,
 )
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.health.lane import Answer, Doubt, Verdict
-from gateway.endpoints.state import ModelState, Place
+from gateway.endpoints.health.model_health import CanaryCause, CanaryResult, HealthChange
+from gateway.endpoints.state import EndpointState, ModelState
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +38,9 @@ _PATIENCE_FACTOR = 4.0
 _OUT_PATIENCE = 2.5  # of a canary to a model that is out: it may come back slow
 _FIRST_PATIENCE_S = 10.0  # nothing depends on it yet
 
-Payloads = Callable[[str, Place, str], Awaitable[Payload]]
+Payloads = Callable[[str, EndpointState, str], Awaitable[Payload]]
 """The canary's payload for a model of an endpoint, from the model's metadata."""
-Infer = Callable[[str, Place, InferenceRequest, ServedModel], Awaitable[ReplyStream]]
+Infer = Callable[[str, EndpointState, InferenceRequest, ServedModel], Awaitable[ReplyStream]]
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _Known:
     going: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
-class Tending:
+class CanaryRunner:
     def __init__(
         self, fleet: Fleet, catalog: Catalog, payloads: Payloads, infer: Infer, metrics: Metrics,
         clock: Clock,
@@ -76,16 +76,16 @@ class Tending:
                 if tended(place):
                     group.create_task(self._run_one(group, name, place))
 
-    async def _run_one(self, group: asyncio.TaskGroup, name: str, place: Place) -> None:
+    async def _run_one(self, group: asyncio.TaskGroup, name: str, place: EndpointState) -> None:
         due_s = self._clock()
         while True:
             late_s = self._clock() - due_s
             if place.up and late_s < _LAG_S:
-                self._look(group, name, place)
+                self._check(group, name, place)
             due_s = self._clock() + _TICK_S
             await asyncio.sleep(_TICK_S)
 
-    def _look(self, group: asyncio.TaskGroup, name: str, place: Place) -> None:
+    def _check(self, group: asyncio.TaskGroup, name: str, place: EndpointState) -> None:
         for model in self._models(name):
             lane = self._fleet.lane(name, model)
             known = self._known.setdefault((name, model), _Known())
@@ -95,7 +95,7 @@ class Tending:
                 if self._clock() >= known.try_s and not self._proving(name):
                     known.try_s = self._clock() + _PROVE_S
                     known.going = group.create_task(self._prove(name, model))
-            elif (doubt := lane.health.doubt(lane.times)) is not Doubt.NONE:
+            elif (doubt := lane.health.doubt(lane.times)) is not CanaryCause.NONE:
                 log.debug("%s: doubts %s: %s", name, model, doubt.value)
                 known.going = group.create_task(self._ask(name, model, lane))
             elif lane.health.due():
@@ -115,7 +115,7 @@ class Tending:
 
     async def _prove(self, name: str, model: str) -> None:
         answer, _ = await self._canary(name, model, _FIRST_PATIENCE_S)
-        if answer is Answer.GOOD:
+        if answer is CanaryResult.GOOD:
             lane = self._fleet.lane(name, model)
             was_out = not lane.breaker.closed
             lane.health.prove()
@@ -126,9 +126,9 @@ class Tending:
         lane.health.asking()
         patience_s = self._patience_s(lane)
         answer, took_s = await self._canary(name, model, patience_s)
-        if answer is Answer.LATE and took_s > patience_s + _LAG_S:
+        if answer is CanaryResult.LATE and took_s > patience_s + _LAG_S:
             return  # this process was late itself
-        self._do(name, model, lane.health.told(answer, took_s, lane.times))
+        self._do(name, model, lane.health.observe(answer, took_s, lane.times))
 
     def _patience_s(self, lane: ModelState) -> float:
         """A canary that decides for restricted calls too may wait as long as they would."""
@@ -137,35 +137,35 @@ class Tending:
             return max(usual_s, self._settings.response_floor_ms / 1000)
         return usual_s if lane.health.state == "trusted" else _OUT_PATIENCE * usual_s
 
-    def _do(self, name: str, model: str, verdict: Verdict) -> None:
-        if verdict is Verdict.EJECTED:
+    def _do(self, name: str, model: str, verdict: HealthChange) -> None:
+        if verdict is HealthChange.EJECTED:
             self._fleet.ejected(name, model, "canary")
             self._fleet.places[name].give_up_waiting(lambda waiting: waiting.model == model)
-        elif verdict is Verdict.SLOWED:
+        elif verdict is HealthChange.SLOWED:
             self._fleet.became_slow(name, model)
-        elif verdict is Verdict.BACK:
+        elif verdict is HealthChange.BACK:
             self._fleet.returned(name, model)
         elif not self._fleet.lane(name, model).breaker.closed:
             self._fleet.still_out(model)  # guard: A1.lost-hope
 
-    async def _canary(self, name: str, model: str, patience_s: float) -> tuple[Answer, float]:
+    async def _canary(self, name: str, model: str, patience_s: float) -> tuple[CanaryResult, float]:
         began_s = self._clock()
         try:
             async with asyncio.timeout(patience_s):
                 await self._infer_one(name, model, patience_s)
-            answer = Answer.GOOD
+            answer = CanaryResult.GOOD
         except (TimeoutError, DeadlineExceeded, UpstreamBusy):
-            answer = Answer.LATE
+            answer = CanaryResult.LATE
         except ModelDead as dead:
-            answer = Answer.BAD
+            answer = CanaryResult.BAD
             if (place := self._fleet.places[name]).on_gray is not None:
                 place.on_gray(f"{model} fails every inference ({dead.reason})")
         except GatewayError as exc:
-            answer = Answer.BAD
+            answer = CanaryResult.BAD
             self._known[name, model].payload = None  # the model may have changed
             log.debug("%s: a canary to %s met %s", name, model, exc.reason)
         except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
-            answer = Answer.BAD
+            answer = CanaryResult.BAD
             self._metrics.tasks_failed.labels("canary").inc()
         self._metrics.canaries.labels(name, answer.value).inc()
         return answer, self._clock() - began_s
@@ -197,7 +197,7 @@ async def _first(stream: ReplyStream) -> Frame | None:
     return await anext(stream, None)
 
 
-def tended(place: Place) -> bool:
+def tended(place: EndpointState) -> bool:
     """By default canaries go to on-prem endpoints alone: elsewhere each of them costs."""
     if place.settings.canary is not None:
         return place.settings.canary

@@ -34,22 +34,22 @@ class Spread(Protocol):
     def sample(self) -> int: ...
 
 
-class Figures(Spread, Protocol):
+class LatencyFigures(Spread, Protocol):
     """And the median."""
 
     @property
     def usual_s(self) -> float: ...
 
 
-def doubt_s(found: Figures, settings: HealthSettings) -> float:
+def doubt_s(latencies: LatencyFigures, settings: HealthSettings) -> float:
     """Seconds without any answer after which a model is asked by a canary."""
-    return max(_floor_s(settings.doubt_ms, found, settings), _DOUBT_FACTOR * found.high_s)
+    return max(_floor_s(settings.doubt_ms, latencies, settings), _DOUBT_FACTOR * latencies.high_s)
 
 
-def give_up_s(found: Spread, settings: HealthSettings, request: InferenceRequest) -> float:
+def give_up_s(spread: Spread, settings: HealthSettings, request: InferenceRequest) -> float:
     """Seconds that one try may wait for its answer to begin: `response_floor_ms` at the least."""
-    floor_s = _floor_s(settings.response_floor_ms, found, settings)
-    base_s = max(floor_s, settings.response_factor * found.high_s)
+    floor_s = _floor_s(settings.response_floor_ms, spread, settings)
+    base_s = max(floor_s, settings.response_factor * spread.high_s)
     return base_s + _tokens(request) * settings.response_per_token_ms / 1000
 
 
@@ -65,8 +65,8 @@ def parting_s(gap_s: float) -> float:
     return max(_PARTING_S, _PARTING_FACTOR * gap_s)
 
 
-def _floor_s(floor_ms: float, found: Spread, settings: HealthSettings) -> float:
-    cold = found.sample < settings.least_sample
+def _floor_s(floor_ms: float, spread: Spread, settings: HealthSettings) -> float:
+    cold = spread.sample < settings.least_sample
     # guard: D6.unknown-patience -> return floor_ms / 1000 * 1.0
     return floor_ms / 1000 * (_COLD_FACTOR if cold else 1.0)
 

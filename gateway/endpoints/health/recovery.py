@@ -47,7 +47,7 @@ class Recovery:
         finally:
             self._waiting.pop(back, None)
 
-    def tell(self, model: str, *, back: bool) -> None:
+    def notify(self, model: str, *, back: bool) -> None:
         """It is back, or nobody knows any more whether it will be."""
         for waiter, awaited in self._waiting.items():
             if awaited == model and not waiter.done():

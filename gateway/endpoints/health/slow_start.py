@@ -30,5 +30,5 @@ class SlowStart:
             return 1.0
         return max(_LEAST, passed_s / self.ramp_s)
 
-    def of(self, window: int) -> int:
+    def limit(self, window: int) -> int:
         return max(1, math.ceil(window * self.share()))

@@ -45,10 +45,10 @@ def read(raw: bytes) -> dict[str, ModelFigures]:
         message.ParseFromString(raw)
     except DecodeError:
         raise UpstreamFailed("the server's statistics are not of the protocol") from None
-    found: dict[str, ModelFigures] = {}
+    figures: dict[str, ModelFigures] = {}
     for one in message.model_stats:
-        found[one.name] = _sum(found.get(one.name, ModelFigures()), one)
-    return found
+        figures[one.name] = _sum(figures.get(one.name, ModelFigures()), one)
+    return figures
 
 
 def _sum(known: ModelFigures, one: service_pb2.ModelStatistics) -> ModelFigures:
@@ -98,10 +98,10 @@ class StallWatch:
     clock: Clock
     executions: int = -1
     since_s: float = 0.0
-    told: bool = False  # of the stall that lasts
+    reported: bool = False  # of the stall that lasts
 
-    def flat_s(self, executions: int, asked: bool) -> float:
+    def flat_s(self, executions: int, requested: bool) -> float:
         """For how long the model has had calls and executed nothing."""
-        if executions != self.executions or not asked:  # guard: S8.idle-server minus 2
-            self.executions, self.since_s, self.told = executions, self.clock(), False
+        if executions != self.executions or not requested:  # guard: S8.idle-server minus 2
+            self.executions, self.since_s, self.reported = executions, self.clock(), False
         return self.clock() - self.since_s

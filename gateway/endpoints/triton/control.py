@@ -15,14 +15,14 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.home import ServerDirectory
 
 HEADER = "x-spillway-control"
 _FILE = "control.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class TritonControl:
     """Where a running server of this machine is told things."""
 
     http_port: int
@@ -31,12 +31,14 @@ class Control:
 
     def publish(self, home: Path) -> None:
         """For the owner of the directory alone; new in one piece."""
-        beside = home / f".{_FILE}"
-        # guard: R4.key-permissions -> with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT |
+        temporary = home / f".{_FILE}"
+        # guard: R4.key-permissions -> with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT |
         #   os.O_TRUNC, 420), 'w') as file:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        with os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w"
+        ) as file:
             json.dump(asdict(self), file)
-        beside.replace(home / _FILE)
+        temporary.replace(home / _FILE)
 
 
 def headers(key: str) -> dict[str, str]:
@@ -59,19 +61,21 @@ def options(key: str) -> list[str]:
     ]
 
 
-def running(repository: Path) -> list[Control]:
+def running(repository: Path) -> list[TritonControl]:
     """Of the living servers over a repository, of this user or of the repository's owner."""
     repository = repository.resolve()
     trusted = {os.getuid(), repository.stat().st_uid}
-    found = []
-    for home in sorted(Path(tempfile.gettempdir()).glob(f"{Home.PREFIX}*")):
+    running_ = []
+    for home in sorted(Path(tempfile.gettempdir()).glob(f"{ServerDirectory.PREFIX}*")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             if home.lstat().st_uid in trusted and _lives(home):  # guard: R4.gateway-gone minus 2
-                told = json.loads((home / _FILE).read_text())
-                paths = tuple(told["repositories"])
+                document = json.loads((home / _FILE).read_text())
+                paths = tuple(document["repositories"])
                 if str(repository) in paths:
-                    found.append(Control(int(told["http_port"]), str(told["key"]), paths))
-    return found
+                    running_.append(
+                        TritonControl(int(document["http_port"]), str(document["key"]), paths)
+                    )
+    return running_
 
 
 def _lives(home: Path) -> bool:

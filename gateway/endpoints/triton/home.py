@@ -12,7 +12,7 @@ from pathlib import Path
 from gateway.core import ambient
 
 
-class Home:
+class ServerDirectory:
     """A private directory and a prefix for shared memory, recognisable when their owner is gone.
 
     The owner holds a lock, which the kernel releases however it ends: so a later server of the same

@@ -45,7 +45,7 @@ class Installation:
                 "or connect to a Triton server by naming it in the config"
             )
         home = Path(package.origin).parent
-        found = cls(
+        installation = cls(
             binary=home / "tritonserver/bin/tritonserver",
             backend=home / "tritonserver/backends/python",
             stub=home / f"tritonserver/python_backend_stubs/{version}/triton_python_backend_stub",
@@ -56,13 +56,13 @@ class Installation:
                 )
             ),
         )
-        for part in (found.binary, found.backend, found.stub):
+        for part in (installation.binary, installation.backend, installation.stub):
             if not part.exists():
                 raise TritonNotInstalled(
                     f"the installed nvidia-pytriton lacks {part.name} for Python {version}: "
                     "pip install --force-reinstall 'spillway-gateway[embedded]'"
                 )
-        return found
+        return installation
 
     def environment(self) -> dict[str, str]:
         passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}

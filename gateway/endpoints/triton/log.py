@@ -55,7 +55,7 @@ class LogFilter:
         self.listeners += parts["file"] in _BEFORE_CALLS and text.startswith(_STARTED)
         if self.serving and not self._without_content(parts["file"], text):
             return level, f"{place} (message withheld: it may quote a call)"
-        if any(said in text for said in _HARMLESS):
+        if any(phrase in text for phrase in _HARMLESS):
             level = logging.DEBUG
         return level, f"{place} {text}"
 

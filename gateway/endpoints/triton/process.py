@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from gateway.core import ambient
-from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.home import ServerDirectory
 from gateway.endpoints.triton.log import LOADED, LogFilter
 
 logger = logging.getLogger("gateway.triton")
@@ -36,7 +36,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-class Process:
+class TritonProcess:
     """One run of the server: its process group, its output and its end."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str], shm: str) -> None:
@@ -103,7 +103,7 @@ class Process:
             self._reaped = True
             code = self._popen.wait()
         self._await_stubs()
-        Home.free_shared_memory(self._shm)
+        ServerDirectory.free_shared_memory(self._shm)
         with contextlib.suppress(RuntimeError):  # the loop may be closed already
             loop.call_soon_threadsafe(self._note_exit, code)
 

@@ -30,15 +30,15 @@ class Provided:
 def read(metrics: str) -> tuple[Provided, ...]:
     """Of the text of a Prometheus endpoint. What cannot be read is left out."""
     lines = [line for line in metrics.splitlines() if line.startswith(METRIC + "{")]
-    found = []
+    providers = []
     for line in lines:
         try:
             families = list(text_string_to_metric_families(line + "\n"))
             # guard: E1.provider-gone without s.value == 1
-            found += [_provided(s.labels) for f in families for s in f.samples if s.value == 1]
+            providers += [_provided(s.labels) for f in families for s in f.samples if s.value == 1]
         except (ValueError, KeyError):
             continue
-    return tuple(sorted(found))
+    return tuple(sorted(providers))
 
 
 def _provided(labels: dict[str, str]) -> Provided:

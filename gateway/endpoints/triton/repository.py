@@ -3,7 +3,7 @@
 With dynamic batching, any of these options switches pre-fetching off, and the batcher sleeps
 through its wake-up (triton-inference-server/server#8870): seen on 2.51, and no release is known to
 mend it.
-Order, deadlines and limits are the gateway's queue's (docs/decisions/002-plain-batching.md).
+Order, deadlines and limits are the gateway's queue's (docs/decisions/010-embedded-triton.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Hazard:
 
     model: str
     config: Path
-    told: str
+    text: str
 
 
 def hazards(repository: Path) -> list[Hazard]:
@@ -49,12 +49,12 @@ def _in_config(path: Path) -> Iterator[Hazard]:
         return
     if config.response_cache.enable:  # guard: E3.response-cache
         yield Hazard(path.parent.name, path, CACHED)
-    found = sorted(stalling_options(config.dynamic_batching))
-    if found:
+    options = sorted(stalling_options(config.dynamic_batching))
+    if options:
         yield Hazard(
             path.parent.name,
             path,
-            f"dynamic_batching has {', '.join(found)}, with which Triton's batcher can stall "
+            f"dynamic_batching has {', '.join(options)}, with which Triton's batcher can stall "
             "(server#8870); drop it: the gateway's queue has priorities, deadlines and limits",
         )
 
@@ -67,10 +67,10 @@ CACHED = (
 
 def stalling_options(batching: Message) -> set[str]:
     """Of a `ModelDynamicBatching`: what is set that wakes the fault."""
-    found = set()
+    options = set()
     for field, value in batching.ListFields():
         if field.name not in STALLING:
             continue
         inner = {f.name for f, _ in value.ListFields()} if isinstance(value, Message) else set()
-        found |= {f"{field.name}.{name}" for name in inner if name in _OPTIONS} or {field.name}
-    return found  # guard: S8.fault-options found -> set()
+        options |= {f"{field.name}.{name}" for name in inner if name in _OPTIONS} or {field.name}
+    return options  # guard: S8.fault-options options -> set()

@@ -34,9 +34,9 @@ import httpx
 
 from gateway.core import ambient
 from gateway.endpoints.triton import TritonServerError, TritonStartError, control, providers
-from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.home import ServerDirectory
 from gateway.endpoints.triton.installation import Installation
-from gateway.endpoints.triton.process import KILL_MARGIN_S, Process
+from gateway.endpoints.triton.process import KILL_MARGIN_S, TritonProcess
 from gateway.endpoints.triton.providers import Provided
 from gateway.endpoints.triton.pulse import Pulse
 
@@ -59,7 +59,7 @@ class ServerState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class TritonPorts:
     http: int
     grpc: int
     metrics: int
@@ -70,11 +70,11 @@ class TritonOptions:
     repositories: tuple[Path, ...]
     models: tuple[str, ...] = ()  # empty: every model of the repositories
     reload: bool = False  # every model, and new versions while it runs (control.py)
-    ports: Ports = Ports(0, 0, 0)  # 0: a free one, kept over restarts
+    ports: TritonPorts = TritonPorts(0, 0, 0)  # 0: a free one, kept over restarts
     start_timeout_s: float = 90.0
     stop_grace_s: float = 10.0  # for calls in flight, on aclose
     restart_grace_s: float = 1.0  # a gray server has little left to finish
-    look_s: float = 15.0  # between two looks at what its models run on
+    poll_s: float = 15.0  # between two looks at what its models run on
     silent_s: float = 10.0  # without any answer for so long it is restarted
     backoff_first_s: float = 0.5
     backoff_cap_s: float = 30.0
@@ -134,7 +134,7 @@ class TritonServer:
         self._start_took_s = _FIRST_START_S
         self._pause_s = 0.0
         self._ports = options.ports
-        self._process: Process | None = None
+        self._process: TritonProcess | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
         self._onlooker: asyncio.Task[None] | None = None
@@ -142,8 +142,8 @@ class TritonServer:
         self._restarts = 0
         self._unavailable: Mapping[str, str] = MappingProxyType({})
         self._provided: tuple[Provided, ...] = ()
-        self._gpu_is_here = Path("/dev/nvidiactl").exists()
-        self._home: Home | None = None
+        self._has_gpu = Path("/dev/nvidiactl").exists()
+        self._home: ServerDirectory | None = None
         self._command: list[str] = []
         self._environment: dict[str, str] = {}
         self._key = ambient.random_hex(32) if options.reload else ""
@@ -153,7 +153,7 @@ class TritonServer:
         return self._state
 
     @property
-    def ports(self) -> Ports:
+    def ports(self) -> TritonPorts:
         """Fixed from the first start on, also over restarts."""
         return self._ports
 
@@ -203,7 +203,7 @@ class TritonServer:
     ) -> None:
         await self.aclose()
 
-    async def start(self) -> Ports:
+    async def start(self) -> TritonPorts:
         """Returns once the server listens with its models loaded; from then on it is supervised."""
         if self._state is not ServerState.STOPPED:
             raise TritonServerError(
@@ -218,7 +218,7 @@ class TritonServer:
             raise
         self._supervisor = asyncio.create_task(self._supervise(), name="triton-supervisor")
         self._listener = asyncio.create_task(self._listen(), name="triton-listener")
-        self._onlooker = asyncio.create_task(self._look(), name="triton-onlooker")
+        self._onlooker = asyncio.create_task(self._poll(), name="triton-onlooker")
         return self._ports
 
     async def restart(self, reason: str) -> None:
@@ -274,11 +274,11 @@ class TritonServer:
                 raise TritonServerError(f"the model repository {repository} is not a directory")
         self._environment = installation.environment()
         await asyncio.to_thread(installation.check, self._environment)
-        self._home = await asyncio.to_thread(Home)
+        self._home = await asyncio.to_thread(ServerDirectory)
         self._ports = _free_ports(self._options.ports)
         self._command = self._command_line(installation, self._home)
 
-    def _command_line(self, installation: Installation, home: Home) -> list[str]:
+    def _command_line(self, installation: Installation, home: ServerDirectory) -> list[str]:
         options, ports = self._options, self._ports
         backends = installation.backend_directory(home.path)
         command = [
@@ -301,7 +301,7 @@ class TritonServer:
         ]
         if not options.complete_configs:
             command += ["--disable-auto-complete-config"]
-        if not self._gpu_is_here:
+        if not self._has_gpu:
             # Looking for GPUs that are not there costs warnings in every log.
             command += ["--allow-gpu-metrics=false", "--pinned-memory-pool-byte-size=0"]
         if options.reload:
@@ -314,7 +314,7 @@ class TritonServer:
     async def _start_process(self) -> None:
         self._enter(ServerState.STARTING)
         assert self._home is not None
-        process = Process(self._command, self._environment, self._home.shm)
+        process = TritonProcess(self._command, self._environment, self._home.shm)
         self._process = process
         try:
             async with asyncio.timeout(self._options.start_timeout_s), self._client() as client:
@@ -330,27 +330,27 @@ class TritonServer:
             await process.end(0.0)
             raise
         process.log.serving = True  # the log said so already; calls must not depend on its words
-        self._told_how().publish(self._home.path)
+        self._control().publish(self._home.path)
         for model, reason in self._unavailable.items():
             logger.error("Triton serves without the model %s: %s", model, reason.split("\n")[0])
         self._enter(ServerState.UP)
 
-    def _told_how(self) -> control.Control:
+    def _control(self) -> control.TritonControl:
         repositories = tuple(str(path.resolve()) for path in self._options.repositories)
-        return control.Control(self._ports.http, self._key, repositories)
+        return control.TritonControl(self._ports.http, self._key, repositories)
 
-    async def _until_listening(self, process: Process, client: httpx.AsyncClient) -> None:
+    async def _until_listening(self, process: TritonProcess, client: httpx.AsyncClient) -> None:
         """Triton listens after the last model was loaded, or has failed to."""
-        total, told = self._models_expected(), -1
+        total, reported = self._models_expected(), -1
         # Its own word first: on a port that was taken, it would be another server that answers.
-        while process.log.listeners < len(fields(Ports)) or not await self._answers(client):
+        while process.log.listeners < len(fields(TritonPorts)) or not await self._answers(client):
             if process.exited.done():
                 raise TritonStartError(
                     f"Triton ended with status {process.exited.result()} before it listened; "
                     "its log says why"
                 )
-            if self._on_loading is not None and len(process.loaded) != told:
-                told = len(process.loaded)
+            if self._on_loading is not None and len(process.loaded) != reported:
+                reported = len(process.loaded)
                 self._on_loading(Loading(tuple(process.loaded), total))
             await asyncio.wait({process.exited}, timeout=_POLL_S)
         if self._on_loading is not None:
@@ -381,12 +381,12 @@ class TritonServer:
 
     async def _ask_providers(self, client: httpx.AsyncClient) -> None:
         try:
-            told = await client.get(f"http://{_LOOPBACK}:{self._ports.metrics}/metrics")
+            answer = await client.get(f"http://{_LOOPBACK}:{self._ports.metrics}/metrics")
         except httpx.TransportError:
             return  # its metrics are no reason to doubt the server; the next look may be answered
-        before, self._provided = set(self._provided), providers.read(told.text)
+        before, self._provided = set(self._provided), providers.read(answer.text)
         for one in (p for p in self._provided if p not in before):
-            in_vain = one.provider == providers.ON_CPU and self._gpu_is_here
+            in_vain = one.provider == providers.ON_CPU and self._has_gpu
             logger.log(
                 logging.WARNING if in_vain else logging.INFO,
                 "%s %s runs %s on %s, %d threads%s",
@@ -414,7 +414,7 @@ class TritonServer:
             if self._state is ServerState.UP:
                 logger.error("Triton ended by itself with status %s", code)
                 await self._back_off(backoff.pause_s(ambient.monotonic_s() - up_since))
-            while not await self._came_back():
+            while not await self._recovered():
                 await self._back_off(backoff.pause_s(0.0))
 
     async def _listen(self) -> None:
@@ -426,15 +426,15 @@ class TritonServer:
                     self._on_silent()
                 await self.restart(f"it has answered nothing for {self._options.silent_s:g} s")
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """Models are loaded anew while it runs."""
         async with self._client() as client:
             while True:
-                await asyncio.sleep(self._options.look_s)
+                await asyncio.sleep(self._options.poll_s)
                 if self._state is ServerState.UP:
                     await self._ask_providers(client)
 
-    async def _came_back(self) -> bool:
+    async def _recovered(self) -> bool:
         self._restarts += 1
         try:
             await self._start_process()
@@ -461,7 +461,7 @@ class TritonServer:
             self._home = None
 
 
-def _free_ports(wanted: Ports) -> Ports:
+def _free_ports(wanted: TritonPorts) -> TritonPorts:
     """Fills in free ports for the zeros, all held until the last is known so that they differ."""
     with contextlib.ExitStack() as held:
 
@@ -470,4 +470,4 @@ def _free_ports(wanted: Ports) -> Ports:
             listener.bind((_LOOPBACK, 0))
             return int(listener.getsockname()[1])
 
-        return Ports(wanted.http or free(), wanted.grpc or free(), wanted.metrics or free())
+        return TritonPorts(wanted.http or free(), wanted.grpc or free(), wanted.metrics or free())

@@ -16,7 +16,7 @@ from gateway.endpoints.triton import TritonServerError
 
 if TYPE_CHECKING:
     from gateway.endpoints.triton.providers import Provided
-    from gateway.endpoints.triton.server import Loading, Ports, ServerState, TritonServer
+    from gateway.endpoints.triton.server import Loading, ServerState, TritonPorts, TritonServer
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,11 @@ Progress = Callable[[str], None]
 _RESTART_PAUSE_S = 2.0  # between two restarts of a gray server; doubles while they do not help
 
 
-class Kept(Protocol):
+class EmbeddedServer(Protocol):
     """An embedded server, as whoever calls it sees it."""
 
     @property
-    def ports(self) -> Ports: ...
+    def ports(self) -> TritonPorts: ...
     @property
     def control_headers(self) -> Mapping[str, str]: ...
     @property
@@ -36,13 +36,13 @@ class Kept(Protocol):
     def back_in_s(self) -> float | None: ...
 
 
-class Keeping(Protocol):
+class SupervisorPort(Protocol):
     """Who has the embedded servers: this process, or the parent of this worker."""
 
     moved: Callable[[str], None]
     heard: Callable[[str], int]
 
-    def get(self, name: str) -> Kept | None: ...
+    def get(self, name: str) -> EmbeddedServer | None: ...
     def metrics_port(self, name: str) -> int | None: ...
     def restarter(self, name: str) -> Callable[[str], None]:
         """To be called with the reason when it is up and does not work."""
@@ -51,7 +51,7 @@ class Keeping(Protocol):
     async def start(self, stack: contextlib.AsyncExitStack) -> None: ...
 
 
-class Keeper:
+class TritonSupervisor:
     """`spawn` runs a coroutine beside; `restarted` counts; `moved` is told of a server that came up
     or went down, and `heard` says how many answers an endpoint has given."""
 

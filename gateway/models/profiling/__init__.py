@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = "profile.json"
-_MOST_OF = 0.5
+_MOST_SHARE = 0.5
 _LONGEST_DELAY_S = 0.0005  # a lone call waits for nothing all the time
 
 
@@ -56,7 +56,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ModelProfile:
     model: str
     machine: Machine
     provider: str  # of ONNX Runtime; empty where the model does not say
@@ -81,7 +81,7 @@ class Profile:
         before its first row, where that is most of the time of a batch of eight. Else calls that
         were answered together, and ask again together, are executed in two parts; where the rows
         are what takes the time, two parts cost little, and waiting costs every call."""
-        if self.fixed_s < _MOST_OF * (self.fixed_s + 8 * self.per_row_s) or not self._batched:
+        if self.fixed_s < _MOST_SHARE * (self.fixed_s + 8 * self.per_row_s) or not self._batched:
             return 0
         return round(min(_LONGEST_DELAY_S, self.fixed_s / 2) * 1e4) * 100
 
@@ -92,64 +92,64 @@ class Profile:
 
 def fitted(points: Sequence[BatchPoint]) -> tuple[float, float, float]:
     """`a`, `b` and the mean relative error, of which the squares are the least; none is below 0."""
-    seen = [(point.rows, point.p50_s) for point in points]
-    if len(seen) < 2:
-        a, b = (seen[0][1], 0.0)
+    times = [(point.rows, point.p50_s) for point in points]
+    if len(times) < 2:
+        a, b = (times[0][1], 0.0)
     else:
-        a, b = _line(seen)
+        a, b = _line(times)
         if b < 0:  # guard: E2.row-time
-            a, b = 1 / _mean(1 / t for _, t in seen), 0.0
+            a, b = 1 / _mean(1 / t for _, t in times), 0.0
         elif a < 0:
-            a, b = 0.0, _mean(t / n for n, t in seen)
-    return a, b, _mean(abs(a + b * n - t) / t for n, t in seen)
+            a, b = 0.0, _mean(t / n for n, t in times)
+    return a, b, _mean(abs(a + b * n - t) / t for n, t in times)
 
 
-def _line(seen: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    weight = [1 / t**2 for _, t in seen]
+def _line(times: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    weight = [1 / t**2 for _, t in times]
     total = sum(weight)
-    mean_n = sum(w * n for w, (n, _) in zip(weight, seen, strict=True)) / total
-    mean_t = sum(w * t for w, (_, t) in zip(weight, seen, strict=True)) / total
-    spread = sum(w * (n - mean_n) ** 2 for w, (n, _) in zip(weight, seen, strict=True))
+    mean_n = sum(w * n for w, (n, _) in zip(weight, times, strict=True)) / total
+    mean_t = sum(w * t for w, (_, t) in zip(weight, times, strict=True)) / total
+    spread = sum(w * (n - mean_n) ** 2 for w, (n, _) in zip(weight, times, strict=True))
     b = (
-        sum(w * (n - mean_n) * (t - mean_t) for w, (n, t) in zip(weight, seen, strict=True))
+        sum(w * (n - mean_n) * (t - mean_t) for w, (n, t) in zip(weight, times, strict=True))
         / spread
     )
     return mean_t - b * mean_n, b
 
 
 def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
+    values_ = list(values)
+    return sum(values_) / len(values_)
 
 
-def write(path: Path, profile: Profile) -> None:
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(json.dumps(asdict(profile), indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)
+def write(path: Path, profile: ModelProfile) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(json.dumps(asdict(profile), indent=1) + "\n", encoding="utf-8")
+    temporary.replace(path)
 
 
-def read(path: Path) -> Profile:
+def read(path: Path) -> ModelProfile:
     """Raises BadProfile for what is none, OSError where there is none."""
     raw = path.read_text(encoding="utf-8")
     try:
-        found = _profile(json.loads(raw))
+        profile = _profile(json.loads(raw))
     except (ValueError, KeyError, TypeError) as exc:
         raise BadProfile(f"{path}: is no profile ({type(exc).__name__}); measure it again") from exc
-    times = (found.fixed_s, found.per_row_s)
+    times = (profile.fixed_s, profile.per_row_s)
     # guard: E2.positive-times
     if not all(math.isfinite(t) and t >= 0 for t in times) or not sum(times) > 0:
         raise BadProfile(f"{path}: a batch takes time; measure it again")
-    return found
+    return profile
 
 
-def _profile(said: dict[str, Any]) -> Profile:
+def _profile(document: dict[str, Any]) -> ModelProfile:
     lists = {
-        "machine": Machine(**said["machine"]),
-        "batches": tuple(BatchPoint(**point) for point in said["batches"]),
-        "loads": tuple(LoadPoint(**point) for point in said["loads"]),
+        "machine": Machine(**document["machine"]),
+        "batches": tuple(BatchPoint(**point) for point in document["batches"]),
+        "loads": tuple(LoadPoint(**point) for point in document["loads"]),
     }
-    times = {key: float(said[key]) for key in ("fixed_s", "per_row_s", "error")}
-    return Profile(**{**said, **lists, **times})
+    times = {key: float(document[key]) for key in ("fixed_s", "per_row_s", "error")}
+    return ModelProfile(**{**document, **lists, **times})
 
 
 def _cpu() -> str:
@@ -158,7 +158,7 @@ def _cpu() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.machine()
-    told = dict(line.split(":", 1) for line in lines if ":" in line)
-    keys = {key.strip(): value.strip() for key, value in told.items()}
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    keys = {key.strip(): value.strip() for key, value in fields.items()}
     names = (keys.get("model name", platform.machine()), keys.get("model", ""))
     return " ".join(filter(None, names))

@@ -17,7 +17,7 @@ import grpc.aio
 from tritonclient.grpc import service_pb2
 
 from gateway.core import ambient
-from gateway.models.failures import ModelFailed
+from gateway.models.failures import ModelCommandFailed
 from gateway.protocols.oip.stream_frames import StreamFrame
 
 _SERVICE = "/inference.GRPCInferenceService/"
@@ -26,7 +26,7 @@ WARM = 0.2  # of the time, before anything counts
 _EOF: Any = vars(grpc.aio)["EOF"]  # its stubs lack it
 
 
-class CannotMeasure(ModelFailed):
+class CannotMeasure(ModelCommandFailed):
     """The server did not answer as it must; the message says what it said."""
 
 
@@ -53,7 +53,7 @@ class Measured:
         return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
 
 
-class Target:
+class LoadTarget:
     """A model at a server."""
 
     def __init__(self, channel: Any, model: str, streamed: bool) -> None:
@@ -64,11 +64,12 @@ class Target:
         self._ask = self._streamed if streamed else self._unary
 
     async def executed(self) -> Executed:
-        asked = service_pb2.ModelStatisticsRequest(name=self._model).SerializeToString()
-        raw = await self._statistics(asked, timeout=_PATIENCE_S)
-        found = service_pb2.ModelStatisticsResponse.FromString(raw).model_stats
+        request = service_pb2.ModelStatisticsRequest(name=self._model).SerializeToString()
+        raw = await self._statistics(request, timeout=_PATIENCE_S)
+        statistics = service_pb2.ModelStatisticsResponse.FromString(raw).model_stats
         return Executed(
-            sum(one.inference_count for one in found), sum(one.execution_count for one in found)
+            sum(one.inference_count for one in statistics),
+            sum(one.execution_count for one in statistics),
         )
 
     async def measure(self, requests: Sequence[bytes], callers: int, seconds: float) -> Measured:
@@ -115,8 +116,8 @@ class Target:
 
 
 @asynccontextmanager
-async def connected(address: str, model: str, streamed: bool) -> AsyncIterator[Target]:
+async def connected(address: str, model: str, streamed: bool) -> AsyncIterator[LoadTarget]:
     """`address`: host:port of the server's gRPC side."""
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(address, options=options) as channel:
-        yield Target(channel, model, streamed)
+        yield LoadTarget(channel, model, streamed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gateway.models.profiling import Profile
+from gateway.models.profiling import ModelProfile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +14,7 @@ _RATE, _TIME, _FIT = "#0b6e8a", "#d9734e", "#3d3d3d"
 _MS: Final = 1000
 
 
-def write(path: Path, profile: Profile) -> None:
+def write(path: Path, profile: ModelProfile) -> None:
     """SVG or PNG, by the name's ending."""
     import matplotlib  # of the extra `simulate`, and slow to import
     from matplotlib.figure import Figure
@@ -30,14 +30,14 @@ def write(path: Path, profile: Profile) -> None:
     figure.savefig(path, dpi=120, metadata=metadata)
 
 
-def _batches(axes: Axes, profile: Profile) -> None:
+def _batches(axes: Axes, profile: ModelProfile) -> None:
     rows = [point.rows for point in profile.batches]
     axes.plot(
         rows, [p.p50_s * _MS for p in profile.batches], "o", color=_TIME, label="measured, median"
     )
     fit = [(profile.fixed_s + profile.per_row_s * n) * _MS for n in rows]
-    told = f"{profile.fixed_s * _MS:.3g} + {profile.per_row_s * _MS:.3g} x rows"
-    axes.plot(rows, fit, "-", color=_FIT, linewidth=1, label=told)
+    formula = f"{profile.fixed_s * _MS:.3g} + {profile.per_row_s * _MS:.3g} x rows"
+    axes.plot(rows, fit, "-", color=_FIT, linewidth=1, label=formula)
     _scaled(axes, "rows of a call", "ms for the call", rows)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
@@ -45,7 +45,7 @@ def _batches(axes: Axes, profile: Profile) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def _loads(axes: Axes, profile: Profile) -> None:
+def _loads(axes: Axes, profile: ModelProfile) -> None:
     callers = [point.callers for point in profile.loads]
     rates = [point.calls_per_s for point in profile.loads]
     axes.plot(callers, rates, "o-", color=_RATE)

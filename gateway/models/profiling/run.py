@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from gateway.models.declaration import Declaration
-from gateway.models.profiling import BatchPoint, LoadPoint, Machine, Profile, fitted
-from gateway.models.profiling.load import Measured, Target
+from gateway.models.profiling import BatchPoint, LoadPoint, Machine, ModelProfile, fitted
+from gateway.models.profiling.load import LoadTarget, Measured
 from gateway.models.profiling.samples import requests, takes_text
 
 _SAMPLES = 16  # requests of a size, in turns
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProfilingPlan:
     most_callers: int = 64
     seconds: float = 1.0  # of one point in one round
     rounds: int = 3  # over all points, so that a noisy moment spoils none
@@ -32,8 +32,12 @@ class Runs:
 
 
 async def profiled(
-    target: Target, declaration: Declaration, plan: Plan, runs: Runs, progress: Callable[[], None]
-) -> Profile:
+    target: LoadTarget,
+    declaration: Declaration,
+    plan: ProfilingPlan,
+    runs: Runs,
+    progress: Callable[[], None],
+) -> ModelProfile:
     """`progress` is called `steps` times. Raises CannotMeasure and CannotSample."""
     sizes, crowds = _sizes(declaration), list(_doubling(plan.most_callers))
     samples = {n: requests(declaration, n, plan.words, _SAMPLES) for n in {1, *sizes}}
@@ -46,9 +50,9 @@ async def profiled(
         for n in crowds:
             loads[n].append(await target.measure(samples[1], n, plan.seconds))
             progress()
-    points = tuple(_batch_point(n, found) for n, found in batches.items())
+    points = tuple(_batch_point(n, measured) for n, measured in batches.items())
     fixed_s, per_row_s, error = fitted(points)
-    return Profile(
+    return ModelProfile(
         model=declaration.name,
         machine=Machine.this(),
         provider=runs.provider,
@@ -59,11 +63,11 @@ async def profiled(
         per_row_s=round(per_row_s, 7),
         error=round(error, 4),
         batches=points,
-        loads=tuple(_load_point(n, found) for n, found in loads.items()),
+        loads=tuple(_load_point(n, measured) for n, measured in loads.items()),
     )
 
 
-def steps(declaration: Declaration, plan: Plan) -> int:
+def steps(declaration: Declaration, plan: ProfilingPlan) -> int:
     return plan.rounds * (len(_sizes(declaration)) + len(list(_doubling(plan.most_callers))))
 
 
@@ -79,16 +83,16 @@ def _doubling(most: int) -> Iterator[int]:
     yield most
 
 
-def _batch_point(rows: int, found: list[Measured]) -> BatchPoint:
-    p50_s = median(one.quantile_s(0.5) for one in found)
+def _batch_point(rows: int, measured: list[Measured]) -> BatchPoint:
+    p50_s = median(one.quantile_s(0.5) for one in measured)
     return BatchPoint(rows, round(p50_s, 7), round(rows / p50_s, 1))
 
 
-def _load_point(callers: int, found: list[Measured]) -> LoadPoint:
+def _load_point(callers: int, measured: list[Measured]) -> LoadPoint:
     return LoadPoint(
         callers,
-        round(median(one.calls_per_s for one in found), 1),
-        round(median(one.quantile_s(0.5) for one in found), 7),
-        round(median(one.quantile_s(0.99) for one in found), 7),
-        round(median(one.executed for one in found), 2),
+        round(median(one.calls_per_s for one in measured), 1),
+        round(median(one.quantile_s(0.5) for one in measured), 7),
+        round(median(one.quantile_s(0.99) for one in measured), 7),
+        round(median(one.executed for one in measured), 2),
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tritonclient.grpc import service_pb2
 
-from gateway.models.declaration import Datatype, Declaration, Scalar, TensorDeclaration
+from gateway.models.declaration import Declaration, DeclaredDatatype, Scalar, TensorDeclaration
 from gateway.models.failures import WrongModel
 
 SEED = 20261122
@@ -20,18 +20,18 @@ _TEXT = (
 )
 _WORDS = tuple(_TEXT.split())
 _PACK = {
-    Datatype.BOOL: "?",
-    Datatype.UINT8: "B",
-    Datatype.UINT16: "H",
-    Datatype.UINT32: "I",
-    Datatype.UINT64: "Q",
-    Datatype.INT8: "b",
-    Datatype.INT16: "h",
-    Datatype.INT32: "i",
-    Datatype.INT64: "q",
-    Datatype.FP16: "e",
-    Datatype.FP32: "f",
-    Datatype.FP64: "d",
+    DeclaredDatatype.BOOL: "?",
+    DeclaredDatatype.UINT8: "B",
+    DeclaredDatatype.UINT16: "H",
+    DeclaredDatatype.UINT32: "I",
+    DeclaredDatatype.UINT64: "Q",
+    DeclaredDatatype.INT8: "b",
+    DeclaredDatatype.INT16: "h",
+    DeclaredDatatype.INT32: "i",
+    DeclaredDatatype.INT64: "q",
+    DeclaredDatatype.FP16: "e",
+    DeclaredDatatype.FP32: "f",
+    DeclaredDatatype.FP64: "d",
 }
 
 
@@ -56,8 +56,8 @@ def _request(declaration: Declaration, rows: int, words: int, rng: random.Random
             continue
         sizes = _sizes(declaration, tensor)
         shape = [rows, *sizes] if declaration.batch is not None else sizes
-        said = message.inputs.add(name=name, datatype=tensor.datatype.value)
-        said.shape.extend(shape)
+        tensor_message = message.inputs.add(name=name, datatype=tensor.datatype.value)
+        tensor_message.shape.extend(shape)
         values = [_values(declaration, name, sizes, words, rng) for _ in range(rows)]
         message.raw_input_contents.append(b"".join(_packed(name, tensor, one) for one in values))
     written: bytes = message.SerializeToString()
@@ -95,7 +95,7 @@ def _values(
 
 def _packed(name: str, tensor: TensorDeclaration, values: Sequence[Scalar]) -> bytes:
     """As `raw_input_contents` has them: little-endian, strings behind their length."""
-    if tensor.datatype is Datatype.BYTES:
+    if tensor.datatype is DeclaredDatatype.BYTES:
         encoded = [str(value).encode() for value in values]
         return b"".join(struct.pack("<I", len(one)) + one for one in encoded)
     kind = _PACK.get(tensor.datatype)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from gateway.models.failures import ModelFailed
+from gateway.models.failures import ModelCommandFailed
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -23,15 +23,15 @@ Sent = Callable[[int], None]
 """Told of every piece of bytes that came or went, with its length."""
 
 
-class RegistryError(ModelFailed):
+class RegistryError(ModelCommandFailed):
     """Something is wrong with a registry or with what it has; the message says what to do."""
 
 
-class Unreachable(RegistryError):
+class RegistryUnreachable(RegistryError):
     """It does not answer, or not now: the same again may work later."""
 
 
-class Denied(RegistryError):
+class RegistryDenied(RegistryError):
     """It does not take the credentials."""
 
 
@@ -39,15 +39,15 @@ class NotThere(RegistryError):
     """It has no such model, version or file."""
 
 
-class Taken(RegistryError):
+class VersionExists(RegistryError):
     """It has this version already; versions do not change."""
 
 
-class Unfit(RegistryError):
+class UnfitVersion(RegistryError):
     """What came is not what was promised, or not what may be served."""
 
 
-class Registry(Protocol):
+class ModelRegistry(Protocol):
     """One place with versions of models. `path` is one of the names above, or below `files/`."""
 
     def versions(self, model: str) -> list[int]:

@@ -12,20 +12,20 @@ import numpy.typing as npt
 from gateway.core.types import Tensor, TensorCall
 from gateway.models.declaration import (
     CanaryTensor,
-    Datatype,
     Declaration,
+    DeclaredDatatype,
     Scalar,
     TensorDeclaration,
 )
 from gateway.protocols.oip.datatypes import join, split
 
-_NUMBERS: Mapping[Datatype, str] = {
-    Datatype.BOOL: "?",
-    Datatype.FP16: "<f2",
-    Datatype.FP32: "<f4",
-    Datatype.FP64: "<f8",
-    **{Datatype(f"INT{bits}"): f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
-    **{Datatype(f"UINT{bits}"): f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+_NUMBERS: Mapping[DeclaredDatatype, str] = {
+    DeclaredDatatype.BOOL: "?",
+    DeclaredDatatype.FP16: "<f2",
+    DeclaredDatatype.FP32: "<f4",
+    DeclaredDatatype.FP64: "<f8",
+    **{DeclaredDatatype(f"INT{bits}"): f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{DeclaredDatatype(f"UINT{bits}"): f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
 }
 
 
@@ -60,9 +60,9 @@ def wrong(declaration: Declaration, outputs: Sequence[Tensor], rows: int) -> str
     for name, declared in declaration.outputs.items():
         if name not in there:
             return f"it does not answer the output {name}"
-        said = _unlike(name, declared, there[name], rows)
-        if said:
-            return said
+        problem = _unlike(name, declared, there[name], rows)
+        if problem:
+            return problem
     expected = declaration.canary.outputs if declaration.canary else {}
     for name, output in expected.items():
         values = _decoded(there[name]).reshape(max(rows, 1), -1)
@@ -99,19 +99,19 @@ def _tensor(name: str, row: CanaryTensor, declared: TensorDeclaration, rows: int
     return Tensor(name, declared.datatype.value, (*((rows,) if rows else ()), *dims), data)
 
 
-def _encoded(values: Sequence[Scalar], datatype: Datatype) -> bytes:
-    if datatype is Datatype.BYTES:
+def _encoded(values: Sequence[Scalar], datatype: DeclaredDatatype) -> bytes:
+    if datatype is DeclaredDatatype.BYTES:
         return join([str(value).encode() for value in values])
-    if datatype is Datatype.BF16:  # the upper half of a float
+    if datatype is DeclaredDatatype.BF16:  # the upper half of a float
         return np.asarray(values, "<f4").view("<u2")[1::2].tobytes()
     return np.asarray(values).astype(_NUMBERS[datatype]).tobytes()
 
 
 def _decoded(tensor: Tensor) -> npt.NDArray[Any]:
-    datatype = Datatype(tensor.datatype)
+    datatype = DeclaredDatatype(tensor.datatype)
     data = bytes(tensor.data)
-    if datatype is Datatype.BYTES:
+    if datatype is DeclaredDatatype.BYTES:
         return np.asarray([len(text) for text in split(data, math.prod(tensor.shape))])
-    if datatype is Datatype.BF16:
+    if datatype is DeclaredDatatype.BF16:
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
     return np.frombuffer(data, _NUMBERS[datatype])

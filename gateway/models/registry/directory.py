@@ -18,13 +18,13 @@ from pathlib import Path
 from gateway.core import ambient
 from gateway.models.registry import (
     MANIFEST,
-    Denied,
     NotThere,
+    RegistryDenied,
     RegistryError,
+    RegistryUnreachable,
     Sent,
-    Taken,
-    Unfit,
-    Unreachable,
+    UnfitVersion,
+    VersionExists,
 )
 
 INDEX = "versions.json"
@@ -40,9 +40,9 @@ class DirectoryRegistry:
         """Nothing is held."""
 
     def versions(self, model: str) -> list[int]:
-        with _told(self._root):
+        with _reporting(self._root):
             if not self._root.is_dir():
-                raise Unreachable(f"{self._root} is not there: is the share mounted?")
+                raise RegistryUnreachable(f"{self._root} is not there: is the share mounted?")
             return _versions(self._root / model)
 
     def alias(self, model: str, alias: str) -> int:
@@ -50,7 +50,7 @@ class DirectoryRegistry:
 
     def listing(self, model: str, version: int) -> frozenset[str] | None:
         home = self._home(model, version)
-        with _told(home):
+        with _reporting(home):
             return frozenset(
                 p.relative_to(home).as_posix() for p in home.rglob("*") if not p.is_dir()
             )
@@ -58,34 +58,36 @@ class DirectoryRegistry:
     @contextmanager
     def read(self, model: str, version: int, path: str, start: int) -> Iterator[Iterator[bytes]]:
         home = self._home(model, version)
-        with _told(home / path):
+        with _reporting(home / path):
             if not (home / path).resolve().is_relative_to(home.resolve()):  # guard: R3.symlink
-                raise Unfit(f"{home / path} leads out of the version; do not use this registry")
+                raise UnfitVersion(
+                    f"{home / path} leads out of the version; do not use this registry"
+                )
             file = (home / path).open("rb")
         with file:  # what fails in here is not the registry's, but for what it reads
             file.seek(start)
-            yield _told_of(home / path, _pieces(file.fileno()))
+            yield _reporting_pieces(home / path, _pieces(file.fileno()))
 
     def write(
         self, model: str, version: int, parts: Mapping[str, Path | bytes], sent: Sent
     ) -> None:
         home = self._home(model, version)
-        with _told(home):
+        with _reporting(home):
             self._root.mkdir(exist_ok=True)
             home.parent.mkdir(exist_ok=True)
             with (home.parent / ".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 _sweep(home.parent)
                 if home.exists():
-                    raise Taken(f"{home} is there already; versions do not change")
-                beside = home.with_name(f"{_UNFINISHED}{version}-{ambient.random_hex(4)}")
+                    raise VersionExists(f"{home} is there already; versions do not change")
+                temporary = home.with_name(f"{_UNFINISHED}{version}-{ambient.random_hex(4)}")
                 try:
                     for path, content in parts.items():
-                        _write(beside / path, content, sent)
-                    _sync_below(beside)
-                    beside.rename(home)
+                        _write(temporary / path, content, sent)
+                    _sync_below(temporary)
+                    temporary.rename(home)
                 finally:
-                    shutil.rmtree(beside, ignore_errors=True)
+                    shutil.rmtree(temporary, ignore_errors=True)
                 _write_index(home.parent)
                 _sync(home.parent)
 
@@ -102,9 +104,9 @@ def _versions(directory: Path) -> list[int]:
 
 def _write_index(directory: Path) -> None:
     """New in one piece: a web server may be reading it."""
-    beside = directory / f"{_UNFINISHED}index"
-    beside.write_text(json.dumps({"versions": _versions(directory)}) + "\n")
-    beside.replace(directory / INDEX)
+    temporary = directory / f"{_UNFINISHED}index"
+    temporary.write_text(json.dumps({"versions": _versions(directory)}) + "\n")
+    temporary.replace(directory / INDEX)
 
 
 def _sweep(directory: Path) -> None:
@@ -119,21 +121,21 @@ def _sweep(directory: Path) -> None:
 def _write(path: Path, content: Path | bytes, sent: Sent) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
-        for piece in (content,) if isinstance(content, bytes) else _of_file(content):
+        for piece in (content,) if isinstance(content, bytes) else _file_pieces(content):
             file.write(piece)
             sent(len(piece))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _of_file(path: Path) -> Iterator[bytes]:
+def _file_pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         yield from _pieces(file.fileno())
 
 
-def _told_of(path: Path, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _reporting_pieces(path: Path, pieces: Iterator[bytes]) -> Iterator[bytes]:
     while True:
-        with _told(path):
+        with _reporting(path):
             piece = next(pieces, b"")
         if not piece:
             return
@@ -161,15 +163,17 @@ def _sync(directory: Path) -> None:
 
 
 @contextmanager
-def _told(what: Path) -> Iterator[None]:
+def _reporting(what: Path) -> Iterator[None]:
     """The system's errors as ours."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise NotThere(f"{what} is not there, or no file") from None
     except PermissionError:
-        raise Denied(f"{what} may not be read or written by this user") from None
+        raise RegistryDenied(f"{what} may not be read or written by this user") from None
     except OSError as exc:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise RegistryError(f"no room for {what}: make some, then try again") from None
-        raise Unreachable(f"{what}: {exc.strerror}; is the share well? Then try again") from None
+        raise RegistryUnreachable(
+            f"{what}: {exc.strerror}; is the share well? Then try again"
+        ) from None

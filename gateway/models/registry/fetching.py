@@ -15,12 +15,12 @@ from gateway.models.registry import (
     FILES,
     MANIFEST,
     SIGNATURE,
+    ModelRegistry,
     NotThere,
-    Registry,
     RegistryError,
+    RegistryUnreachable,
     Sent,
-    Unfit,
-    Unreachable,
+    UnfitVersion,
     signing,
 )
 from gateway.models.registry import manifest as manifests
@@ -36,32 +36,32 @@ _PROGRESS_BYTES = 1 << 20  # between two cuts: it goes on, and patience starts a
 class Source:
     """One registry, and what is wanted of what it has."""
 
-    registry: Registry
+    registry: ModelRegistry
     most_bytes: int = 64 << 30
     public_key: Path | None = None
     pause: Callable[[float], None] = time.sleep
 
 
-def manifest_of(source: Source, model: str, version: int) -> Manifest:
+def fetch_manifest(source: Source, model: str, version: int) -> Manifest:
     raw = _small(source, model, version, MANIFEST, manifests.MOST_BYTES)
     if source.public_key is not None:  # guard: R3.manifest-signature
         signing.check(raw, _signature(source, model, version), source.public_key)
-    found = manifests.parse(raw, model, version)
-    if found.size > source.most_bytes:  # guard: R1.version-size
-        raise Unfit(
-            f"{model} version {version} has {found.size} bytes, more than the {source.most_bytes} "
-            "that this registry may send (max_bytes)"
+    manifest = manifests.parse(raw, model, version)
+    if manifest.size > source.most_bytes:  # guard: R1.version-size
+        raise UnfitVersion(
+            f"{model} version {version} has {manifest.size} bytes, more than the "
+            f"{source.most_bytes} that this registry may send (max_bytes)"
         )
-    return found
+    return manifest
 
 
-def declaration_of(source: Source, manifest: Manifest) -> bytes:
+def fetch_declaration(source: Source, manifest: Manifest) -> bytes:
     raw = _small(
         source, manifest.model, manifest.version, DECLARATION, manifests.MOST_DECLARATION_BYTES
     )
     # guard: R1.declaration-match
     if Content(len(raw), hashlib.sha256(raw).hexdigest()) != manifest.declaration:
-        raise Unfit(f"{DECLARATION} is not the one of the manifest; push the version again")
+        raise UnfitVersion(f"{DECLARATION} is not the one of the manifest; push the version again")
     return raw
 
 
@@ -87,9 +87,11 @@ def _refuse_other_files(source: Source, manifest: Manifest) -> None:
         return
     named = {MANIFEST, DECLARATION, *(f"{FILES}{path}" for path in manifest.files)}
     if missing := sorted(named - there):
-        raise Unfit(f"the registry lacks {missing[0]}, which the manifest names; push it again")
+        raise UnfitVersion(
+            f"the registry lacks {missing[0]}, which the manifest names; push it again"
+        )
     if more := sorted(there - named - {SIGNATURE}):  # guard: R1.extra-files -> if (more := []):
-        raise Unfit(
+        raise UnfitVersion(
             f"the registry has {more[0][:200]!r} beside what the manifest names: somebody changed "
             "the version after it was pushed"
         )
@@ -108,21 +110,23 @@ def _fetch_one(
                     for piece in pieces:
                         size += len(piece)
                         if size > content.size:  # guard: R1.file-length
-                            raise Unfit(_differs(path, f"it is larger than {content.size} bytes"))
+                            raise UnfitVersion(
+                                _differs(path, f"it is larger than {content.size} bytes")
+                            )
                         digest.update(piece)
                         file.write(piece)
                         sent(len(piece))
                 if size == content.size:
                     break
-                raise Unfit(_differs(path, f"it ends after {size} of {content.size} bytes"))
-            except Unreachable:
+                raise UnfitVersion(_differs(path, f"it ends after {size} of {content.size} bytes"))
+            except RegistryUnreachable:
                 cuts = 1 if size - cut_at >= _PROGRESS_BYTES else cuts + 1
                 cut_at = size
                 if cuts >= ATTEMPTS:
                     raise
                 source.pause(FIRST_PAUSE_S * 2 ** (cuts - 1))
         if digest.hexdigest() != content.sha256:  # guard: R1.file-hash
-            raise Unfit(_differs(path, "its SHA-256 is another"))
+            raise UnfitVersion(_differs(path, "its SHA-256 is another"))
         file.flush()
         os.fsync(file.fileno())
 

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from gateway.endpoints.batch_rows.row_trial import Batch
-from gateway.models.declaration import Datatype, Declaration, TensorDeclaration
-from gateway.models.registry import Unfit
+from gateway.models.declaration import Declaration, DeclaredDatatype, TensorDeclaration
+from gateway.models.registry import UnfitVersion
 
 _KINDS = {
-    "tensor(bool)": Datatype.BOOL,
-    "tensor(float16)": Datatype.FP16,
-    "tensor(bfloat16)": Datatype.BF16,
-    "tensor(float)": Datatype.FP32,
-    "tensor(double)": Datatype.FP64,
-    "tensor(string)": Datatype.BYTES,
-    **{f"tensor(int{bits})": Datatype(f"INT{bits}") for bits in (8, 16, 32, 64)},
-    **{f"tensor(uint{bits})": Datatype(f"UINT{bits}") for bits in (8, 16, 32, 64)},
+    "tensor(bool)": DeclaredDatatype.BOOL,
+    "tensor(float16)": DeclaredDatatype.FP16,
+    "tensor(bfloat16)": DeclaredDatatype.BF16,
+    "tensor(float)": DeclaredDatatype.FP32,
+    "tensor(double)": DeclaredDatatype.FP64,
+    "tensor(string)": DeclaredDatatype.BYTES,
+    **{f"tensor(int{bits})": DeclaredDatatype(f"INT{bits}") for bits in (8, 16, 32, 64)},
+    **{f"tensor(uint{bits})": DeclaredDatatype(f"UINT{bits}") for bits in (8, 16, 32, 64)},
 }
 
 
@@ -34,7 +34,7 @@ def check(directory: Path, declaration: Declaration) -> None:
         _same(path.name, "output", wanted, got, declaration.batch is not None)
         _rows_apart(path.name, session, declaration)  # guard: E4.registry-trial
     if declaration.graph is not None and not (directory / declaration.graph.file).exists():
-        raise Unfit(
+        raise UnfitVersion(
             f"the version has no {declaration.graph.file}, which the declaration names as its graph"
         )
 
@@ -43,7 +43,7 @@ def _rows_apart(file: str, session: Any, declaration: Declaration) -> None:
     """Whether it may batch callers' rows, where the model here does."""
     from gateway.models import batching  # ONNX Runtime, slow to import, and only looked at here
 
-    if not batching.is_asked_for(declaration):
+    if not batching.is_requested(declaration):
         return
 
     def run(feed: Batch) -> Batch | None:
@@ -55,8 +55,8 @@ def _rows_apart(file: str, session: Any, declaration: Declaration) -> None:
 
     assert declaration.graph is not None
     verdict = batching.tried(declaration, run, declaration.graph.precision)
-    if (said := batching.refusal(declaration, verdict)) is not None:
-        raise Unfit(f"{file}: {said}")
+    if (problem := batching.refusal(declaration, verdict)) is not None:
+        raise UnfitVersion(f"{file}: {problem}")
 
 
 def _opened(path: Path) -> Any:
@@ -69,7 +69,7 @@ def _opened(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # noqa: BLE001  # its errors have no common class of their own
-        raise Unfit(
+        raise UnfitVersion(
             f"{path.name} is no ONNX graph that ONNX Runtime can load "
             f"({str(exc).splitlines()[0][:200]}); build the version again and push it anew"
         ) from None
@@ -82,13 +82,13 @@ def _same(
     missing = {name for name, tensor in wanted.items() if not tensor.optional} - there.keys()
     more = there.keys() - wanted.keys()
     if missing or (more and kind == "input"):
-        raise Unfit(
+        raise UnfitVersion(
             f"{file} has the {kind}s {', '.join(sorted(there)) or 'none'}; declared are "
             f"{', '.join(sorted(wanted))}"
         )
     for name, declared in wanted.items():
         if name in there and not _fits(declared, there[name], batch):
-            raise Unfit(
+            raise UnfitVersion(
                 f"{file}: the {kind} {name} is {there[name].type} {there[name].shape}; declared is "
                 f"{declared.datatype.value} {list(declared.dims)}"
                 f"{' behind a batch axis' if batch else ''}. Pull a version that fits, or declare "

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gateway.models import configs
 from gateway.models.declaration import FILE, Declaration
-from gateway.models.registry import RegistryError, Unfit
+from gateway.models.registry import RegistryError, UnfitVersion
 from gateway.models.registry.server import Server, ServerError
 from gateway.models.registry.workshop import Pending, Workshop, write
 
@@ -24,7 +24,7 @@ CONFIG = "config.pbtxt"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ServersUpdated:
     """Of the servers that run over the repository: which serve the version now."""
 
     serving: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def install(
     declaration: Declaration,
     text: bytes,
     servers: Sequence[Server],
-) -> Told:
+) -> ServersUpdated:
     """Raises Unfit when a server refuses the version; the one before serves then."""
     fresh = not (workshop.model / FILE).exists()
     workshop.note(Pending(version, fresh))
@@ -46,31 +46,31 @@ def install(
     if not (workshop.model / CONFIG).exists():
         _describe(workshop, declaration, text)
     try:
-        told = confirm(workshop, declaration, version, servers)
+        updated = confirm(workshop, declaration, version, servers)
     except ServerError as exc:
         _undo(workshop, Pending(version, fresh), servers)  # guard: R2.failed-version
-        raise Unfit(
+        raise UnfitVersion(
             f"version {version} of {workshop.name} was taken out again: {exc}. "
             f"{_what_serves(workshop)}"
         ) from None
     workshop.forget_withdrawn(version)
     workshop.note(None)
-    return told
+    return updated
 
 
 def confirm(
     workshop: Workshop, declaration: Declaration, version: int, servers: Sequence[Server]
-) -> Told:
+) -> ServersUpdated:
     """Every server that can be told serves this version, and answers the canary with it."""
     serving, later = [], []
     for server in servers:
-        if not server.told:
+        if not server.accepts_versions:
             later.append(server.url)
             continue
         server.load(workshop.name, version)
         server.ask(declaration, version, 1 if declaration.batch else 0)  # guard: R2.serving-canary
         serving.append(server.url)
-    return Told(tuple(serving), tuple(later))
+    return ServersUpdated(tuple(serving), tuple(later))
 
 
 def recover(workshop: Workshop, declaration: Declaration | None, servers: Sequence[Server]) -> None:
@@ -90,7 +90,7 @@ def recover(workshop: Workshop, declaration: Declaration | None, servers: Sequen
 
 def roll_back(
     workshop: Workshop, to: int | None, declaration: Declaration, servers: Sequence[Server]
-) -> tuple[int, Told]:
+) -> tuple[int, ServersUpdated]:
     """The version before, or the one that is named, serves. Raises RegistryError."""
     target = chosen(workshop, to)
     back = target in workshop.withdrawn() and target not in workshop.versions()
@@ -115,16 +115,16 @@ def roll_back(
 
 def chosen(workshop: Workshop, to: int | None) -> int:
     """What a rollback goes to."""
-    here = workshop.versions()
+    present = workshop.versions()
     if to is None:
-        if len(here) < 2:
+        if len(present) < 2:
             raise RegistryError(
-                f"{workshop.name} has no version before {here[-1] if here else 'any'} here; "
+                f"{workshop.name} has no version before {present[-1] if present else 'any'} here; "
                 "pull one, or name one that was rolled back (--to)"
             )
-        return here[-2]
-    if to not in here and to not in workshop.withdrawn():
-        known = ", ".join(map(str, sorted({*here, *workshop.withdrawn()}))) or "none"
+        return present[-2]
+    if to not in present and to not in workshop.withdrawn():
+        known = ", ".join(map(str, sorted({*present, *workshop.withdrawn()}))) or "none"
         raise RegistryError(f"{workshop.name} has no version {to} here; there are: {known}")
     return to
 
@@ -156,18 +156,18 @@ def _undo(workshop: Workshop, pending: Pending, servers: Sequence[Server]) -> No
 def _reload(workshop: Workshop, servers: Sequence[Server]) -> None:
     """The version before is loaded already, or loads as it did before; nothing else can be done
     here if it does not."""
-    here = workshop.versions()
+    present = workshop.versions()
     for server in servers:
-        if server.told and here:
+        if server.accepts_versions and present:
             try:
-                server.load(workshop.name, here[-1])
+                server.load(workshop.name, present[-1])
             except ServerError as exc:
                 raise RegistryError(
-                    f"Triton did not go back to version {here[-1]} of {workshop.name}: {exc}. "
+                    f"Triton did not go back to version {present[-1]} of {workshop.name}: {exc}. "
                     "Restart the gateway, which loads it"
                 ) from None
 
 
 def _what_serves(workshop: Workshop) -> str:
-    here = workshop.versions()
-    return f"Version {here[-1]} serves" if here else "No version serves"
+    present = workshop.versions()
+    return f"Version {present[-1]} serves" if present else "No version serves"

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gateway.config import RegistrySettings
-from gateway.models.registry import Registry, RegistryError
+from gateway.models.registry import ModelRegistry, RegistryError
 from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.mlflow import MlflowRegistry
 from gateway.models.registry.objectstore import ObjectStoreRegistry
@@ -23,7 +23,7 @@ from gateway.models.registry.website import WebsiteRegistry
 _PLAIN = {"http": "http", "s3+http": "http", "mlflow+http": "http"}
 
 
-def opened(settings: RegistrySettings) -> Registry:
+def opened(settings: RegistrySettings) -> ModelRegistry:
     """Raises RegistryError for an address that is none."""
     url = settings.url
     if "://" not in url:

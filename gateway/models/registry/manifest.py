@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.core.errors import MalformedBody
-from gateway.models.registry import Unfit
+from gateway.models.registry import UnfitVersion
 from gateway.protocols import strictjson
 
 MOST_BYTES = 4 << 20  # of a manifest: 10,000 files with the longest names
@@ -61,20 +61,20 @@ class Manifest:
         return _canonical(document)
 
 
-def of_directory(
+def from_directory(
     model: str, version: int, directory: Path, declaration: bytes, at_s: float
 ) -> Manifest:
     """Of a version as it lies in a repository. Raises Unfit for what no manifest may name."""
-    files = {path: content_of(directory / path) for path in found(directory)}
+    files = {path: read_content(directory / path) for path in stray_files(directory)}
     _check_paths(list(files))
     if not files:
-        raise Unfit(f"{directory} has no files: there is nothing to push")
+        raise UnfitVersion(f"{directory} has no files: there is nothing to push")
     created = datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     whole = Content(len(declaration), digest(declaration))
     return Manifest(model, version, created, whole, files)
 
 
-def found(directory: Path) -> Iterator[str]:
+def stray_files(directory: Path) -> Iterator[str]:
     """The paths of the files below a directory. Raises Unfit for what is neither file nor
     directory: a link leads out of what is checked."""
     for path in sorted(directory.rglob("*")):
@@ -82,12 +82,12 @@ def found(directory: Path) -> Iterator[str]:
         if LEFT_OUT in inside.parts:
             continue
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise Unfit(f"{path} is a link or no plain file; put the file itself there")
+            raise UnfitVersion(f"{path} is a link or no plain file; put the file itself there")
         if path.is_file():
             yield inside.as_posix()
 
 
-def content_of(path: Path, sent: Callable[[int], None] = lambda size: None) -> Content:
+def read_content(path: Path, sent: Callable[[int], None] = lambda size: None) -> Content:
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
@@ -99,11 +99,11 @@ def content_of(path: Path, sent: Callable[[int], None] = lambda size: None) -> C
 
 def differences(manifest: Manifest, directory: Path) -> list[str]:
     """What of a directory is not what the manifest says; each a few words."""
-    there = set(found(directory))
+    there = set(stray_files(directory))
     wrong = [f"{path} is missing" for path in sorted(manifest.files.keys() - there)]
     wrong += [f"{path} is not in the manifest" for path in sorted(there - manifest.files.keys())]
     for path in sorted(there & manifest.files.keys()):
-        if content_of(directory / path) != manifest.files[path]:
+        if read_content(directory / path) != manifest.files[path]:
             wrong.append(f"{path} differs")
     return wrong
 
@@ -113,13 +113,13 @@ def parse(raw: bytes, model: str, version: int) -> Manifest:
     try:
         read = _read(strictjson.load_object(raw, max_depth=4))
     except MalformedBody as exc:
-        raise Unfit(f"the manifest cannot be read: {exc}; {_PUSH_AGAIN}") from None
+        raise UnfitVersion(f"the manifest cannot be read: {exc}; {_PUSH_AGAIN}") from None
     except (KeyError, TypeError, ValueError) as exc:
-        raise Unfit(f"the manifest is not one of ours ({exc}); {_PUSH_AGAIN}") from None
+        raise UnfitVersion(f"the manifest is not one of ours ({exc}); {_PUSH_AGAIN}") from None
     if read.encoded() != raw:  # guard: R1.manifest-spelling
-        raise Unfit(f"the manifest is not in its canonical form; {_PUSH_AGAIN}")
+        raise UnfitVersion(f"the manifest is not in its canonical form; {_PUSH_AGAIN}")
     if (read.model, read.version) != (model, version):  # guard: R1.manifest-version
-        raise Unfit(
+        raise UnfitVersion(
             f"the manifest is of {read.model} version {read.version}, not of {model} version "
             f"{version}; somebody put it in the wrong place"
         )
@@ -162,18 +162,20 @@ def _check_paths(paths: list[str]) -> None:
         parts = path.split("/")
         # guard: R3.path-containment
         if len(parts) > _MOST_PARTS or LEFT_OUT in parts or not all(map(_PART.fullmatch, parts)):
-            raise Unfit(
+            raise UnfitVersion(
                 f"{path[:100]!r} is no path that a version may have: letters, digits and _ . + -, "
                 "nothing hidden, no .., no leading slash"
             )
     folded = [path.lower() for path in paths]
     if len(set(folded)) != len(folded):
-        raise Unfit("two files of the version have the same name, or one that differs in case only")
+        raise UnfitVersion(
+            "two files of the version have the same name, or one that differs in case only"
+        )
     folders = {
         "/".join(path.split("/")[:at]) for path in folded for at in range(1, path.count("/") + 1)
     }
     if folders & set(folded):
-        raise Unfit("a file of the version has the name of a directory of it")
+        raise UnfitVersion("a file of the version has the name of a directory of it")
 
 
 def _content(item: Any, keys: frozenset[str] | set[str] = frozenset({"size", "sha256"})) -> Content:

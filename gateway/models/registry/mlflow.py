@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.core import ambient
-from gateway.models.registry import NotThere, RegistryError, Sent, Taken, Unfit
-from gateway.models.registry.web import Access, Site
+from gateway.models.registry import NotThere, RegistryError, Sent, UnfitVersion, VersionExists
+from gateway.models.registry.web import Access, WebOrigin
 from gateway.models.registry.website import ranged
 
 TAG = "spillway.version"
@@ -38,7 +38,7 @@ class _Version:
 
 class MlflowRegistry:
     def __init__(self, url: str, access: Access) -> None:
-        self._site = Site(url, access)
+        self._site = WebOrigin(url, access)
         self._at: dict[tuple[str, int], str] = {}
 
     def close(self) -> None:
@@ -48,8 +48,8 @@ class MlflowRegistry:
         return sorted({version.number for version in self._versions(model)})
 
     def alias(self, model: str, alias: str) -> int:
-        found = self._site.json("GET", f"{_API}/registered-models/get", params={"name": model})
-        aliases = found.get("registered_model", {}).get("aliases", [])
+        document = self._site.json("GET", f"{_API}/registered-models/get", params={"name": model})
+        aliases = document.get("registered_model", {}).get("aliases", [])
         counted = {one.get("alias"): one.get("version") for one in aliases}.get(alias)
         for version in self._versions(model):
             if version.counted == counted:
@@ -58,18 +58,18 @@ class MlflowRegistry:
 
     def listing(self, model: str, version: int) -> frozenset[str] | None:
         root = self._artifacts(model, version)
-        found: set[str] = set()
+        names: set[str] = set()
         todo = [""]
         for _ in range(_MOST_FOLDERS):
             if not todo:
-                return frozenset(found)
+                return frozenset(names)
             folder = todo.pop()
             path = f"{root}/{folder}".rstrip("/")
             listed = self._site.json("GET", _ARTIFACTS, params={"path": path}).get("files", [])
             for one in listed:
                 inside = f"{folder}/{one['path']}".lstrip("/")
-                todo.append(inside) if one.get("is_dir") else found.add(inside)
-        raise Unfit(f"{self._site.host} lists artifacts without end")
+                todo.append(inside) if one.get("is_dir") else names.add(inside)
+        raise UnfitVersion(f"{self._site.host} lists artifacts without end")
 
     @contextmanager
     def read(self, model: str, version: int, path: str, start: int) -> Iterator[Iterator[bytes]]:
@@ -86,7 +86,7 @@ class MlflowRegistry:
         run = self._post("runs/create", run_name=f"{model} {version}", **started)["run"]["info"]
         uri = f"{run['artifact_uri']}/{_FOLDER}"
         for path, content in parts.items():
-            self._put(f"{_ARTIFACTS}/{_path_of(uri, self._site.host)}/{path}", content, sent)
+            self._put(f"{_ARTIFACTS}/{_artifact_path(uri, self._site.host)}/{path}", content, sent)
         self._post("runs/update", run_id=run["run_id"], status="FINISHED", end_time=_now_ms())
         self._refuse_taken(model, version)
         tags = [{"key": TAG, "value": str(version)}]
@@ -101,11 +101,13 @@ class MlflowRegistry:
         if any(int(v.counted) < int(counted) for v in same):
             gone = {"name": model, "version": counted}
             self._site.small("DELETE", f"{_API}/model-versions/delete", 1 << 20, json=gone)
-            raise Taken(f"{self._site.host} got version {version} of {model} from somebody else")
+            raise VersionExists(
+                f"{self._site.host} got version {version} of {model} from somebody else"
+            )
 
     def _refuse_taken(self, model: str, version: int) -> None:
         if version in self.versions(model):
-            raise Taken(f"{self._site.host} has version {version} of {model} already")
+            raise VersionExists(f"{self._site.host} has version {version} of {model} already")
 
     def _ensure_model(self, model: str) -> None:
         try:
@@ -116,8 +118,8 @@ class MlflowRegistry:
     def _experiment(self) -> str:
         try:
             params = {"experiment_name": _EXPERIMENT}
-            found = self._site.json("GET", f"{_API}/experiments/get-by-name", params=params)
-            return str(found["experiment"]["experiment_id"])
+            document = self._site.json("GET", f"{_API}/experiments/get-by-name", params=params)
+            return str(document["experiment"]["experiment_id"])
         except NotThere:
             return str(self._post("experiments/create", name=_EXPERIMENT)["experiment_id"])
 
@@ -138,23 +140,23 @@ class MlflowRegistry:
 
     def _artifacts(self, model: str, version: int) -> str:
         if (model, version) not in self._at:
-            found = [v.artifacts for v in self._versions(model) if v.number == version]
-            if not found:
+            artifacts = [v.artifacts for v in self._versions(model) if v.number == version]
+            if not artifacts:
                 raise NotThere(f"{self._site.host} has no version {version} of {model} of ours")
-            self._at[model, version] = found[0]
+            self._at[model, version] = artifacts[0]
         return self._at[model, version]
 
     def _versions(self, model: str) -> list[_Version]:
         """Those with our tag, as MLflow counted them."""
-        found: list[_Version] = []
+        versions: list[_Version] = []
         params = {"filter": f"name='{model}'", "max_results": "200"}
         for _ in range(_MOST_PAGES):
             page = self._site.json("GET", f"{_API}/model-versions/search", params=params)
-            found += [v for one in page.get("model_versions", []) if (v := self._ours(one))]
+            versions += [v for one in page.get("model_versions", []) if (v := self._ours(one))]
             if not page.get("next_page_token"):
-                return sorted(found, key=lambda version: int(version.counted))
+                return sorted(versions, key=lambda version: int(version.counted))
             params["page_token"] = page["next_page_token"]
-        raise Unfit(f"{self._site.host} lists versions without end")
+        raise UnfitVersion(f"{self._site.host} lists versions without end")
 
     def _ours(self, one: Mapping[str, Any]) -> _Version | None:
         tags = {tag.get("key"): tag.get("value") for tag in one.get("tags", [])}
@@ -162,11 +164,13 @@ class MlflowRegistry:
         if not (number.isascii() and number.isdigit()) or not str(one.get("version")).isdigit():
             return None
         return _Version(
-            int(number), str(one["version"]), _path_of(str(one.get("source")), self._site.host)
+            int(number),
+            str(one["version"]),
+            _artifact_path(str(one.get("source")), self._site.host),
         )
 
 
-def _path_of(uri: str, host: str) -> str:
+def _artifact_path(uri: str, host: str) -> str:
     if not uri.startswith(_SCHEME):
         raise RegistryError(
             f"{host} keeps its artifacts elsewhere ({uri.partition(':')[0]}:); start it with "

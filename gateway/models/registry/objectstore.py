@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
-from gateway.models.registry import MANIFEST, NotThere, Sent, Taken, Unfit
-from gateway.models.registry.manifest import Content, content_of
+from gateway.models.registry import MANIFEST, NotThere, Sent, UnfitVersion, VersionExists
+from gateway.models.registry.manifest import Content, read_content
 from gateway.models.registry.sigv4 import CONTENT, Keys, Signer
-from gateway.models.registry.web import Access, Site
+from gateway.models.registry.web import Access, WebOrigin
 from gateway.models.registry.website import ranged
 
 _PIECE = 1 << 20
@@ -27,7 +27,7 @@ class ObjectStoreRegistry:
     def __init__(
         self, url: str, bucket: str, prefix: str, access: Access, keys: Keys | None
     ) -> None:
-        self._site = Site(url, access, None if keys is None else Signer(keys))
+        self._site = WebOrigin(url, access, None if keys is None else Signer(keys))
         self._bucket = f"/{bucket}"
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
@@ -35,12 +35,12 @@ class ObjectStoreRegistry:
         self._site.close()
 
     def versions(self, model: str) -> list[int]:
-        found = []
+        versions = []
         for key in self._keys(f"{self._prefix}{model}/"):
             number, _, path = key.partition("/")
             if path == MANIFEST and number.isascii() and number.isdigit():
-                found.append(int(number))
-        return sorted(found)
+                versions.append(int(number))
+        return sorted(versions)
 
     def alias(self, model: str, alias: str) -> int:
         raise NotThere("an object store has no aliases; name the version's number")
@@ -57,16 +57,16 @@ class ObjectStoreRegistry:
         self, model: str, version: int, parts: Mapping[str, Path | bytes], sent: Sent
     ) -> None:
         if version in self.versions(model):
-            raise Taken(f"{self._site.host} has version {version} of {model} already")
+            raise VersionExists(f"{self._site.host} has version {version} of {model} already")
         for path, content in parts.items():
             self._put(self._at(model, version, path), content, path == MANIFEST, sent)
 
     def _put(self, at: str, content: Path | bytes, alone: bool, sent: Sent) -> None:
         if isinstance(content, bytes):
-            told = Content(len(content), hashlib.sha256(content).hexdigest())
+            stored = Content(len(content), hashlib.sha256(content).hexdigest())
         else:
-            told = content_of(content)
-        headers = {CONTENT: told.sha256, "content-length": str(told.size)}
+            stored = read_content(content)
+        headers = {CONTENT: stored.sha256, "content-length": str(stored.size)}
         if alone:
             headers["if-none-match"] = "*"
 
@@ -79,7 +79,7 @@ class ObjectStoreRegistry:
                     yield piece
 
         self._site.small("PUT", at, _MOST_XML, headers=headers, content=body)
-        sent(told.size)
+        sent(stored.size)
 
     def _at(self, model: str, version: int, path: str) -> str:
         return f"{self._bucket}/{self._prefix}{model}/{version}/{path}"
@@ -96,7 +96,7 @@ class ObjectStoreRegistry:
             if page.findtext("IsTruncated") != "true" or not onward:
                 return
             more = {"continuation-token": onward}
-        raise Unfit(f"{self._site.host} lists without end; check the registry's URL")
+        raise UnfitVersion(f"{self._site.host} lists without end; check the registry's URL")
 
 
 def _parsed(raw: bytes) -> ElementTree.Element:
@@ -104,11 +104,11 @@ def _parsed(raw: bytes) -> ElementTree.Element:
     try:
         if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
             raise ElementTree.ParseError
-        found = ElementTree.fromstring(raw)
+        root = ElementTree.fromstring(raw)
     except ElementTree.ParseError:
-        raise Unfit("the object store's answer is no list of keys; check the URL") from None
-    for element in found.iter():
+        raise UnfitVersion("the object store's answer is no list of keys; check the URL") from None
+    for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
-    if found.tag != "ListBucketResult":
-        raise Unfit("the object store's answer is no list of keys; check the URL")
-    return found
+    if root.tag != "ListBucketResult":
+        raise UnfitVersion("the object store's answer is no list of keys; check the URL")
+    return root

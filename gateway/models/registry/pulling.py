@@ -14,7 +14,7 @@ from gateway.models.declaration import Declaration
 from gateway.models.registry import (
     RegistryError,
     Sent,
-    Unfit,
+    UnfitVersion,
     fetching,
     graph,
     installing,
@@ -39,12 +39,12 @@ class Stage(Enum):
     DONE = "done"
 
 
-def _silent(stage: Stage, told: str) -> None:
+def _silent(stage: Stage, report: str) -> None:
     """Nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedVersion:
     model: str
     version: int | None = None  # the latest if not
     alias: str | None = None
@@ -76,16 +76,16 @@ class Pulled:
     notes: tuple[str, ...] = ()
 
 
-def pull(work: Pull, wanted: Wanted) -> Pulled:
+def pull(work: Pull, wanted: RequestedVersion) -> Pulled:
     """Raises RegistryError; then whatever served before serves."""
     check_name(wanted.model)
-    with workshop.of(work.repository, wanted.model) as shop:
+    with workshop.opened(work.repository, wanted.model) as shop:
         servers = work.servers()
-        installing.recover(shop, declared_here(shop), servers)  # guard: R2.pending-canary
-        own = declared_here(shop)
+        installing.recover(shop, own_declaration(shop), servers)  # guard: R2.pending-canary
+        own = own_declaration(shop)
         work.at(Stage.ASKING, wanted.model)
         version = _version(work, wanted, shop)
-        manifest = fetching.manifest_of(work.source, wanted.model, version)
+        manifest = fetching.fetch_manifest(work.source, wanted.model, version)
         before = max(shop.versions(), default=None)
         if version in shop.versions():
             _refuse_another(shop, manifest)
@@ -95,7 +95,7 @@ def pull(work: Pull, wanted: Wanted) -> Pulled:
                 f"version {before} of {wanted.model} is here, and Triton serves the highest: "
                 f"version {version} would not serve. `spillway models rollback` goes back"
             )
-        text = fetching.declaration_of(work.source, manifest)
+        text = fetching.fetch_declaration(work.source, manifest)
         declared = own or _declared(text, wanted.model)
         notes = _compared(declared, text, wanted.model) if own else ()
         if wanted.dry_run:
@@ -104,10 +104,17 @@ def pull(work: Pull, wanted: Wanted) -> Pulled:
         staged = _staged(work, shop, manifest, declared, staging)
         notes += _tried(work, wanted, declared, staging, staged, manifest)
         work.at(Stage.INSTALLING, f"{wanted.model} {version}")
-        told = installing.install(shop, staged, version, declared, text, servers)
+        updated = installing.install(shop, staged, version, declared, text, servers)
         work.at(Stage.DONE, f"{wanted.model} {version}")
         return Pulled(
-            wanted.model, version, before, manifest.size, True, told.serving, told.later, notes
+            wanted.model,
+            version,
+            before,
+            manifest.size,
+            True,
+            updated.serving,
+            updated.later,
+            notes,
         )
 
 
@@ -116,7 +123,7 @@ def check_name(name: str) -> None:
         raise RegistryError(f"{name[:100]!r} is no name of a model: letters, digits and _ . -")
 
 
-def declared_here(shop: Workshop) -> Declaration | None:
+def own_declaration(shop: Workshop) -> Declaration | None:
     """Of the model as it is in the repository; None: there is none yet."""
     path = shop.model / declarations.FILE
     if not path.exists():
@@ -131,12 +138,12 @@ def declared_here(shop: Workshop) -> Declaration | None:
 
 def _declared(text: bytes, model: str) -> Declaration:
     try:
-        found = declarations.parse(text.decode(), declarations.FILE)
+        declaration = declarations.parse(text.decode(), declarations.FILE)
     except (ConfigError, UnicodeDecodeError) as exc:
-        raise Unfit(f"the registry's {exc}") from None
-    if found.name != model:
-        raise Unfit(f"the registry's model.yaml is of {found.name}, not of {model}")
-    return found
+        raise UnfitVersion(f"the registry's {exc}") from None
+    if declaration.name != model:
+        raise UnfitVersion(f"the registry's model.yaml is of {declaration.name}, not of {model}")
+    return declaration
 
 
 def _compared(own: Declaration, text: bytes, model: str) -> tuple[str, ...]:
@@ -144,14 +151,14 @@ def _compared(own: Declaration, text: bytes, model: str) -> tuple[str, ...]:
     theirs = _declared(text, model)
     for what in ("inputs", "outputs", "decoupled", "max_batch"):
         if getattr(own, what) != getattr(theirs, what):  # guard: R2.same-interface
-            raise Unfit(
+            raise UnfitVersion(
                 f"the registry's model.yaml declares other {what} than the one here; a model that "
                 "is called differently needs another name"
             )
     return () if own == theirs else ("its model.yaml differs from the one here, which stays",)
 
 
-def _version(work: Pull, wanted: Wanted, shop: Workshop) -> int:
+def _version(work: Pull, wanted: RequestedVersion, shop: Workshop) -> int:
     registry = work.source.registry
     if wanted.version is not None:
         return wanted.version
@@ -190,14 +197,14 @@ def _staged(
     work.at(Stage.CHECKING, f"{manifest.model} {manifest.version}")
     graph.check(staged, declared)  # guard: R2.declared-graph
     own = shop.model / "config.pbtxt"
-    generated = configs.pbtxt(declared, declarations.Target.EMBEDDED)
+    generated = configs.pbtxt(declared, declarations.ServingTarget.EMBEDDED)
     (model / "config.pbtxt").write_text(own.read_text() if own.exists() else generated)
     return staged
 
 
 def _tried(
     work: Pull,
-    wanted: Wanted,
+    wanted: RequestedVersion,
     declared: Declaration,
     staging: Path,
     staged: Path,
@@ -213,5 +220,5 @@ def _tried(
         return (*notes, f"it was not tried before it was installed: {exc}")
     workshop.drop_code_caches(staged)
     if wrong := manifests.differences(manifest, staged):
-        raise Unfit(f"its own code changed the version while it was tried: {wrong[0]}")
+        raise UnfitVersion(f"its own code changed the version while it was tried: {wrong[0]}")
     return notes

@@ -14,7 +14,7 @@ from gateway.models.registry import (
     FILES,
     MANIFEST,
     SIGNATURE,
-    Registry,
+    ModelRegistry,
     RegistryError,
     Sent,
     graph,
@@ -47,7 +47,7 @@ class Pushed:
     pushed: bool  # False: a dry run
 
 
-def push(work: Push, registry: Registry) -> Pushed:
+def push(work: Push, registry: ModelRegistry) -> Pushed:
     """Raises RegistryError; then the registry has no such version."""
     check_name(work.model)
     model = work.repository / work.model
@@ -56,7 +56,7 @@ def push(work: Push, registry: Registry) -> Pushed:
     text = _declaration(model)
     if not directory.is_dir():
         raise RegistryError(f"{directory} is not there; `spillway models ls` lists what is")
-    manifest = manifests.of_directory(work.model, version, directory, text, work.wall_s())
+    manifest = manifests.from_directory(work.model, version, directory, text, work.wall_s())
     graph.check(directory, declarations.load(model / declarations.FILE))
     raw = manifest.encoded()
     manifests.parse(raw, work.model, version)  # what nobody could pull is not pushed

@@ -39,7 +39,7 @@ class Server:
 
     url: str
     key: str = ""
-    told: bool = True  # it takes new versions while it runs
+    accepts_versions: bool = True  # it takes new versions while it runs
 
     def load(self, model: str, version: int) -> None:
         """Returns when this version is the one that serves. Raises ServerError."""
@@ -105,8 +105,10 @@ def over(repository: Path, url: str | None) -> list[Server]:
             raise RegistryError(f"{url}: write http://host:port of a Triton on the premises")
         return [Server(url.rstrip("/"))]
     return [
-        Server(f"http://127.0.0.1:{found.http_port}", found.key, told=bool(found.key))
-        for found in control.running(repository)
+        Server(
+            f"http://127.0.0.1:{server.http_port}", server.key, accepts_versions=bool(server.key)
+        )
+        for server in control.running(repository)
     ]
 
 
@@ -123,15 +125,15 @@ def _inferred(client: httpx.Client, declaration: Declaration, version: int, rows
         reply = decode_response(RestBody(answer.content, int(header) if header else None))
     except GatewayError as exc:
         raise ServerError(f"the canary failed: {exc}") from None
-    # guard: R2.canary-answer -> if (said := ''):
-    if said := canaries.wrong(declaration, reply.outputs, rows):
-        raise ServerError(said)
+    # guard: R2.canary-answer -> if (problem := ''):
+    if problem := canaries.wrong(declaration, reply.outputs, rows):
+        raise ServerError(problem)
 
 
 def _generated(client: httpx.Client, declaration: Declaration, version: int) -> None:
-    asked = canaries.scalars(declaration)
+    parameters = canaries.scalars(declaration)
     path = _path(declaration.name, version, "generate_stream")
-    answer = _sent(client, "POST", path, json=asked)
+    answer = _sent(client, "POST", path, json=parameters)
     if answer.status_code != 200 or not answer.text.startswith("data:"):
         raise ServerError(f"the canary failed: {_why(answer)}")
     if '"error"' in answer.text or not any(f'"{n}"' in answer.text for n in declaration.outputs):
@@ -158,7 +160,7 @@ def _looks_for_itself(answer: httpx.Response) -> bool:
 
 def _why(answer: httpx.Response) -> str:
     try:
-        told = answer.json()["error"]
+        error = answer.json()["error"]
     except (ValueError, KeyError, TypeError):
         return f"status {answer.status_code}"
-    return str(told).split("\n\nAt:")[0][:500]
+    return str(error).split("\n\nAt:")[0][:500]

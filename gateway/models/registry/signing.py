@@ -12,7 +12,7 @@ import binascii
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.models.registry import RegistryError, Unfit
+from gateway.models.registry import RegistryError, UnfitVersion
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -32,7 +32,7 @@ def check(manifest: bytes, signature: bytes | None, key_file: Path) -> None:
     """Raises Unfit unless the holder of the key wrote exactly this."""
     key = _public(key_file)
     if signature is None:
-        raise Unfit(
+        raise UnfitVersion(
             "the version is not signed, and this registry has a public_key: push it with --sign"
         )
     from cryptography.exceptions import InvalidSignature  # optional, and `_public` has found it
@@ -40,7 +40,7 @@ def check(manifest: bytes, signature: bytes | None, key_file: Path) -> None:
     try:
         key.verify(base64.b64decode(signature.strip(), validate=True), manifest)
     except (binascii.Error, InvalidSignature, ValueError):
-        raise Unfit(
+        raise UnfitVersion(
             f"the signature of the manifest is not of the key in {key_file}: the version was "
             "changed, or somebody else signed it. Do not serve it before you know which"
         ) from None

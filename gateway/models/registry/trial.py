@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway.endpoints.triton import TritonNotInstalled, TritonServerError
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models.declaration import Declaration
-from gateway.models.registry import Unfit
+from gateway.models.registry import UnfitVersion
 from gateway.models.registry.server import Server, ServerError
 
 _GRACE_S = 1.0
@@ -26,7 +26,7 @@ def passed(repository: Path, declaration: Declaration, version: int) -> None:
     except TritonNotInstalled as exc:
         raise NoTrial(str(exc)) from None
     except ServerError as exc:
-        raise Unfit(
+        raise UnfitVersion(
             f"version {version} of {declaration.name} was tried and failed: {exc}"
         ) from None
     except TritonServerError as exc:

@@ -20,7 +20,14 @@ import certifi
 import httpx
 
 from gateway.config import external_addresses
-from gateway.models.registry import Denied, NotThere, RegistryError, Taken, Unfit, Unreachable
+from gateway.models.registry import (
+    NotThere,
+    RegistryDenied,
+    RegistryError,
+    RegistryUnreachable,
+    UnfitVersion,
+    VersionExists,
+)
 
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.25  # and twice as long after each
@@ -41,7 +48,7 @@ class Access:
     pause: Callable[[float], None] = time.sleep
 
 
-class Site:
+class WebOrigin:
     """One origin. Raises RegistryError alone."""
 
     def __init__(self, base: str, access: Access, sign: Sign | None = None) -> None:
@@ -82,13 +89,13 @@ class Site:
     def json(self, method: str, path: str, most: int = 8 << 20, **more: Any) -> dict[str, Any]:
         raw = self.small(method, path, most, **more)
         try:
-            found = httpx.Response(200, content=raw).json()
+            document = httpx.Response(200, content=raw).json()
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            document = None
+        if not isinstance(document, dict):
             page = " but a web page: a login, or a proxy in between" if b"<" in raw[:200] else ""
-            raise Unfit(f"{self.host} answered no JSON{page}; check the registry's URL")
-        return found
+            raise UnfitVersion(f"{self.host} answered no JSON{page}; check the registry's URL")
+        return document
 
     @contextmanager
     def answer(
@@ -117,7 +124,7 @@ class Site:
                     yield response
                     return
             url, params = onward, None
-        raise Unfit(f"{self.host} redirects in a circle; check the registry's URL")
+        raise UnfitVersion(f"{self.host} redirects in a circle; check the registry's URL")
 
     @contextmanager
     def _sent(self, request: httpx.Request) -> Iterator[httpx.Response]:
@@ -137,54 +144,60 @@ class Site:
             return None
         onward: str = urljoin(str(request.url), response.headers.get("location", ""))
         if urlsplit(onward)[:2] != urlsplit(self._base)[:2]:  # guard: R3.redirect-host
-            raise Unfit(
+            raise UnfitVersion(
                 f"{self.host} sends us on to {urlsplit(onward).netloc or 'nowhere'}, which nobody "
                 "named here; if that is right, make it the registry's URL"
             )
         if request.method not in ("GET", "HEAD"):
-            raise Unfit(f"{self.host} sends us on while we write; check the registry's URL")
+            raise UnfitVersion(f"{self.host} sends us on while we write; check the registry's URL")
         return onward
 
     def _check(self, response: httpx.Response) -> None:
         status = response.status_code
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise Unfit(f"{self.host} compresses what was asked for as it is; switch that off")
+            raise UnfitVersion(
+                f"{self.host} compresses what was asked for as it is; switch that off"
+            )
         if status in (401, 403):
-            raise Denied(f"{self.host} answers {status}: check the credentials of the registry")
+            raise RegistryDenied(
+                f"{self.host} answers {status}: check the credentials of the registry"
+            )
         if status in (404, 410):
             raise NotThere(f"{self.host} has nothing at {urlsplit(str(response.url)).path}")
         if status in (409, 412):
-            raise Taken(f"{self.host} has that already ({status})")
+            raise VersionExists(f"{self.host} has that already ({status})")
         if status == 429 or status >= 500:
-            raise Unreachable(f"{self.host} answers {status}: it has trouble; try again later")
+            raise RegistryUnreachable(
+                f"{self.host} answers {status}: it has trouble; try again later"
+            )
         if not 200 <= status < 300:
-            raise Unfit(f"{self.host} answers {status}: check the registry's URL")
+            raise UnfitVersion(f"{self.host} answers {status}: check the registry's URL")
 
 
 def retried(work: Callable[[], _T], pause: Callable[[float], None]) -> _T:
     for at in range(ATTEMPTS - 1):
         try:
             return work()
-        except Unreachable:
+        except RegistryUnreachable:
             pause(min(_MOST_PAUSE_S, FIRST_PAUSE_S * 2**at))
     return work()
 
 
 def bounded(pieces: Iterator[bytes], most: int, what: str) -> bytes:
-    found = bytearray()
+    data = bytearray()
     for piece in pieces:
-        found += piece
-        if len(found) > most:
-            raise Unfit(f"{what} is larger than the {most} bytes that it may have")
-    return bytes(found)
+        data += piece
+        if len(data) > most:
+            raise UnfitVersion(f"{what} is larger than the {most} bytes that it may have")
+    return bytes(data)
 
 
-def _unreachable(host: str, exc: Exception) -> Unreachable:
+def _unreachable(host: str, exc: Exception) -> RegistryUnreachable:
     kind = type(exc).__name__
     why = (
         "did not answer in time" if isinstance(exc, httpx.TimeoutException) else f"failed ({kind})"
     )
-    return Unreachable(f"{host} {why}: is it up, and is its URL right? Then try again")
+    return RegistryUnreachable(f"{host} {why}: is it up, and is its URL right? Then try again")
 
 
 def _refuse_open_credentials(base: str, credentials: bool) -> None:

@@ -6,26 +6,28 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.models.registry import NotThere, RegistryError, Sent, Unfit
+from gateway.models.registry import NotThere, RegistryError, Sent, UnfitVersion
 from gateway.models.registry.directory import INDEX
-from gateway.models.registry.web import Access, Site
+from gateway.models.registry.web import Access, WebOrigin
 
 
 class WebsiteRegistry:
     def __init__(self, url: str, access: Access) -> None:
-        self._site = Site(url, access)
+        self._site = WebOrigin(url, access)
 
     def close(self) -> None:
         self._site.close()
 
     def versions(self, model: str) -> list[int]:
         try:
-            found = self._site.json("GET", f"/{model}/{INDEX}").get("versions")
+            versions = self._site.json("GET", f"/{model}/{INDEX}").get("versions")
         except NotThere:
             return []
-        if not isinstance(found, list) or not all(type(v) is int and v > 0 for v in found):
-            raise Unfit(f"{self._site.host}: {model}/{INDEX} does not list versions; push again")
-        return sorted(set(found))
+        if not isinstance(versions, list) or not all(type(v) is int and v > 0 for v in versions):
+            raise UnfitVersion(
+                f"{self._site.host}: {model}/{INDEX} does not list versions; push again"
+            )
+        return sorted(set(versions))
 
     def alias(self, model: str, alias: str) -> int:
         raise NotThere("a web server has no aliases; name the version's number")
@@ -48,7 +50,7 @@ class WebsiteRegistry:
 
 
 @contextmanager
-def ranged(site: Site, path: str, start: int) -> Iterator[Iterator[bytes]]:
+def ranged(site: WebOrigin, path: str, start: int) -> Iterator[Iterator[bytes]]:
     """From `start` on, also where the server does not know ranges."""
     headers = {"range": f"bytes={start}-"} if start else {}
     with site.answer("GET", path, headers=headers) as response:

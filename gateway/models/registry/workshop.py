@@ -90,8 +90,8 @@ class Workshop:
     @property
     def pending(self) -> Pending | None:
         try:
-            told = json.loads((self.place / _PENDING).read_text())
-            return Pending(int(told["version"]), bool(told["fresh"]))
+            document = json.loads((self.place / _PENDING).read_text())
+            return Pending(int(document["version"]), bool(document["fresh"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -105,12 +105,12 @@ class Workshop:
 
 
 @contextmanager
-def of(repository: Path, name: str) -> Iterator[Workshop]:
+def opened(repository: Path, name: str) -> Iterator[Workshop]:
     """Raises RegistryError while another process works on the same model, and for a full disk."""
     if not repository.is_dir():
         raise RegistryError(f"{repository} is no directory; name the repository (--repository)")
     repository = repository.resolve()
-    place = _beside(repository, name) or repository / name / _INSIDE
+    place = _scratch_name(repository, name) or repository / name / _INSIDE
     try:
         place.mkdir(parents=True, exist_ok=True)
         with (place / _LOCK).open("w") as lock:
@@ -137,7 +137,7 @@ def of(repository: Path, name: str) -> Iterator[Workshop]:
         ) from None
 
 
-def _beside(repository: Path, name: str) -> Path | None:
+def _scratch_name(repository: Path, name: str) -> Path | None:
     """None where a rename from there would leave the filesystem, or nothing may be written."""
     place = repository.parent / f".{repository.name}{_INSIDE}" / name
     try:
@@ -158,12 +158,12 @@ def drop_code_caches(directory: Path) -> None:
 
 def write(path: Path, content: bytes) -> None:
     """In one piece: whoever reads finds the old or the new one."""
-    beside = path.with_name(f".{path.name}.new")
-    with beside.open("wb") as file:
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+    temporary.replace(path)
     sync(path.parent)
 
 

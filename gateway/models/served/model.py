@@ -19,10 +19,10 @@ from runtime import Runtime
 class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         config = json.loads(args["model_config"])
-        said = {name: value["string_value"] for name, value in config["parameters"].items()}
-        threads = int(said["threads"]) if "threads" in said else None
-        self._runtime = Runtime(Path(__file__).parent, said.get("graph"), threads)
-        self._told = report(pb_utils, args, self._runtime.session)
+        parameters = {name: value["string_value"] for name, value in config["parameters"].items()}
+        threads = int(parameters["threads"]) if "threads" in parameters else None
+        self._runtime = Runtime(Path(__file__).parent, parameters.get("graph"), threads)
+        self._report = report(pb_utils, args, self._runtime.session)
         self._inputs = [tensor["name"] for tensor in config["input"]]
         self._outputs = [tensor["name"] for tensor in config["output"]]
         self._batched = config["max_batch_size"] > 0
@@ -39,7 +39,7 @@ class TritonPythonModel:
             results = self._runtime.execute(joined)
         except Exception as error:  # noqa: BLE001 - ONNX Runtime's exceptions share no class
             if len(requests) == 1:
-                return [pb_utils.InferenceResponse(error=pb_utils.TritonError(_told(error)))]
+                return [pb_utils.InferenceResponse(error=pb_utils.TritonError(_error_text(error)))]
             # One of them is bad: run apart, the others are answered.
             return [response for request in requests for response in self.execute([request])]
         if len(requests) == 1:
@@ -53,6 +53,6 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor(*pair) for pair in pairs])
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Our own words only: ONNX Runtime's messages quote values of inputs."""
     return str(error) if isinstance(error, ValueError) else "the inputs do not fit the graph"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from ort_session import OrtSession, Wanted
+from ort_session import OrtSession, SessionConfig
 
 Tensors = dict[str, npt.NDArray[np.generic]]
 
@@ -20,14 +20,14 @@ class Runtime:
     def __init__(
         self, directory: Path, graph: str | None = None, threads: int | None = None
     ) -> None:
-        self.told: dict[str, Any] = json.loads((directory / "runtime.json").read_text("utf-8"))
-        wanted = Wanted(graph or self.told["graph"], threads or self.told["threads"])
+        self.declared: dict[str, Any] = json.loads((directory / "runtime.json").read_text("utf-8"))
+        wanted = SessionConfig(graph or self.declared["graph"], threads or self.declared["threads"])
         self.session = OrtSession(directory, wanted)
         self._types = {i.name: i.type for i in self.session.session.get_inputs()}
-        self._tokenizer = self._tokenizer_of(directory)
+        self._tokenizer = self._load_tokenizer(directory)
 
-    def _tokenizer_of(self, directory: Path) -> Any:
-        text = self.told["text"]
+    def _load_tokenizer(self, directory: Path) -> Any:
+        text = self.declared["text"]
         if text is None:
             return None
         from tokenizers import Tokenizer  # only models that take text need it
@@ -39,13 +39,13 @@ class Runtime:
 
     def execute(self, inputs: Tensors) -> Tensors:
         """By the names of the model, the batch first. Raises ValueError for what no row can be."""
-        found = self.session.run(self._feed(inputs))
-        return {name: found[name] for name in self.told["outputs"]}
+        outputs = self.session.run(self._feed(inputs))
+        return {name: outputs[name] for name in self.declared["outputs"]}
 
     def _feed(self, inputs: Tensors) -> Tensors:
         if self._tokenizer is None:
             return {name: inputs[name] for name in self._types}
-        texts = [_decoded(text) for text in inputs[self.told["text"]["input"]].ravel()]
+        texts = [_decoded(text) for text in inputs[self.declared["text"]["input"]].ravel()]
         pieces = self._tokenizer.encode_batch(texts)
         columns = {
             "input_ids": [piece.ids for piece in pieces],

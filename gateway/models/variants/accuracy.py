@@ -15,7 +15,7 @@ from gateway.models.sessions import Array, Session
 Floats = npt.NDArray[np.float64]
 
 
-def outputs_of(session: Session, data: DataSet, declared: Declaration) -> Floats:
+def run_outputs(session: Session, data: DataSet, declared: Declaration) -> Floats:
     """The judged output over the whole data set."""
     assert declared.accuracy is not None
     name = declared.accuracy.output or next(iter(declared.outputs))
@@ -24,13 +24,13 @@ def outputs_of(session: Session, data: DataSet, declared: Declaration) -> Floats
     )
 
 
-def measured(metric: Metric, found: Floats, reference: Floats, labels: Array | None) -> float:
+def measured(metric: Metric, outputs: Floats, reference: Floats, labels: Array | None) -> float:
     against = reference
     if metric in (Metric.AUC, Metric.ACCURACY):
         if labels is None:
             raise WrongModel(f"{metric} is against labels, and the data set has no `label`")
         against = labels.astype(np.float64)
-    return float(_METRICS[metric](found, against))
+    return float(_METRICS[metric](outputs, against))
 
 
 def spearman(left: Floats, right: Floats) -> float:
@@ -38,9 +38,9 @@ def spearman(left: Floats, right: Floats) -> float:
     return float(np.corrcoef(_ranks(left), _ranks(right))[0, 1])
 
 
-def _pairwise(found: Floats, reference: Floats) -> float:
-    upper = np.triu_indices(len(found), 1)
-    return spearman(_similarities(found)[upper], _similarities(reference)[upper])
+def _pairwise(outputs: Floats, reference: Floats) -> float:
+    upper = np.triu_indices(len(outputs), 1)
+    return spearman(_similarities(outputs)[upper], _similarities(reference)[upper])
 
 
 def _similarities(vectors: Floats) -> Floats:
@@ -54,18 +54,18 @@ def _ranks(values: Floats) -> Floats:
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse], dtype=np.float64)
 
 
-def _agreement(found: Floats, reference: Floats) -> float:
-    return float((found.argmax(axis=-1) == reference.argmax(axis=-1)).mean())
+def _agreement(outputs: Floats, reference: Floats) -> float:
+    return float((outputs.argmax(axis=-1) == reference.argmax(axis=-1)).mean())
 
 
-def _accuracy(found: Floats, labels: Floats) -> float:
-    return float((found.argmax(axis=-1) == labels.ravel()).mean())
+def _accuracy(outputs: Floats, labels: Floats) -> float:
+    return float((outputs.argmax(axis=-1) == labels.ravel()).mean())
 
 
-def auc(found: Floats, labels: Floats) -> float:
+def auc(scores: Floats, labels: Floats) -> float:
     """The chance that a positive scores above a negative."""
     positive = labels.ravel() > 0.5
-    ranks, positives = _ranks(found.ravel()), int(positive.sum())
+    ranks, positives = _ranks(scores.ravel()), int(positive.sum())
     negatives = len(positive) - positives
     if not positives or not negatives:
         raise WrongModel("the data set must have positives and negatives among its labels")

@@ -17,66 +17,66 @@ from gateway.models.failures import GateClosed, WrongModel
 from gateway.models.samples import data_set, random_batches
 from gateway.models.sessions import Level, Session
 from gateway.models.variants import accuracy, evidence, precision, verify
-from gateway.models.variants.engines import EngineBuilder, Profile, Shape
+from gateway.models.variants.engines import EngineBuilder, Shape, ShapeProfile
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 _SIXTEEN = (Precision.FP16, Precision.BF16)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltVariant:
     """One file that serves, and what is known of it."""
 
     file: str
     precision: Precision
     size_bytes: int
-    told: Mapping[str, Any]
+    facts: Mapping[str, Any]
 
 
 def build(
-    directory: Path, declared: Declaration, builders: Sequence[EngineBuilder], tell: Tell
-) -> list[Made]:
+    directory: Path, declared: Declaration, builders: Sequence[EngineBuilder], report: Report
+) -> list[BuiltVariant]:
     """Every variant that the declaration allows, in the version that is served. Raises ModelFailed;
     nothing has changed then."""
     source = versions.graph_file(directory, declared)
-    check(source, declared, tell)
-    tell("trying rows together and alone")
+    check(source, declared, report)
+    report("trying rows together and alone")
     batching.check(directory, declared)
     versions.swept(source.parent)  # guard: V1.stale-staging
     # guard: V1.build-aside versions.staging(source.parent) ->
     #   __import__("contextlib").nullcontext(source.parent)
     with versions.staging(source.parent) as staged:
         made = [_optimised(source, versions.optimised(directory, declared).name, staged, declared)]
-        tell("optimised by ONNX Runtime")
+        report("optimised by ONNX Runtime")
         graphs = {source_precision(declared): source}
         reference = verify.Reference(directory, declared, {b.suffix: b.load for b in builders})
         for wanted in declared.precisions:
             if wanted in _SIXTEEN:
-                tell(f"writing {wanted.value}")
+                report(f"writing {wanted.value}")
                 name = versions.variant(directory, declared, wanted).name
                 graphs[wanted] = staged / name
                 made.append(_sixteen(source, staged / name, wanted, directory, declared))
         graphs |= _quantized(directory, declared)
         for builder in builders:
             for wanted, at in graphs.items():
-                tell(f"compiling {wanted.value} with {builder.name}")
+                report(f"compiling {wanted.value} with {builder.name}")
                 engine = staged / versions.engine(directory, declared, wanted, builder.suffix).name
                 built = builder.build(at, profiles(declared), engine)
                 made.append(_made(engine, wanted, {"engine": built.as_json()}))
-        tell("comparing with the reference")
+        report("comparing with the reference")
         made = [_compared(one, staged, reference, declared) for one in made]
         for one in made:
             versions.place(staged / one.file, source.parent / one.file)
-    evidence.add(source.parent, {m.file: {"precision": m.precision.value, **m.told} for m in made})
+    evidence.add(source.parent, {m.file: {"precision": m.precision.value, **m.facts} for m in made})
     return made
 
 
-def check(source: Path, declared: Declaration, tell: Tell) -> None:
+def check(source: Path, declared: Declaration, report: Report) -> None:
     """Raises WrongModel unless the file is a whole graph, has the declared tensors, and answers
     at the smallest and the largest declared sizes with outputs of the declared sizes."""
-    tell("checking the graph")
-    found = graph.signature(graph.read(source))
-    if differences := graph.disagreements(found, declared):  # guard: V1.declared-tensors
+    report("checking the graph")
+    signature = graph.signature(graph.read(source))
+    if differences := graph.disagreements(signature, declared):  # guard: V1.declared-tensors
         raise WrongModel("\n".join(f"{source}: {line}" for line in differences))
     session = Session(source)
     for sample in random_batches(declared, declared.verify.seed):
@@ -95,7 +95,7 @@ def source_precision(declared: Declaration) -> Precision:
     return declared.graph.precision
 
 
-def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> Made:
+def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> BuiltVariant:
     """What any processor gains; layouts for this one are made when it is loaded."""
     Session(source, level=Level.EXTENDED, optimised_to=staged / name)
     return _made(staged / name, source_precision(declared), {})
@@ -103,16 +103,16 @@ def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> 
 
 def _sixteen(
     source: Path, at: Path, wanted: Precision, directory: Path, declared: Declaration
-) -> Made:
+) -> BuiltVariant:
     precision.written(source, at, wanted)
     if declared.accuracy is None or wanted is Precision.BF16:  # which ONNX Runtime's CPU has not
         return _made(at, wanted, {})
     data = data_set(directory, declared)
     metric = declared.accuracy.metric
-    reference = accuracy.outputs_of(Session(source), data, declared)
-    found = accuracy.outputs_of(Session(at), data, declared)
+    reference = accuracy.run_outputs(Session(source), data, declared)
+    outputs = accuracy.run_outputs(Session(at), data, declared)
     before = accuracy.measured(metric, reference, reference, data.labels)
-    after = accuracy.measured(metric, found, reference, data.labels)
+    after = accuracy.measured(metric, outputs, reference, data.labels)
     if before - after > declared.accuracy.largest_loss:  # guard: V2.accuracy-gate
         raise GateClosed(
             f"{declared.name}: {wanted.value} loses {before - after:.4f} of {metric.value}, more "
@@ -122,21 +122,23 @@ def _sixteen(
     return _made(at, wanted, {"accuracy": {"metric": metric.value, "after": round(after, 5)}})
 
 
-def _compared(one: Made, staged: Path, reference: verify.Reference, declared: Declaration) -> Made:
-    found = reference.check(one.file, staged / one.file, one.precision)
-    if not found.ok:  # guard: V2.reference-error
+def _compared(
+    one: BuiltVariant, staged: Path, reference: verify.Reference, declared: Declaration
+) -> BuiltVariant:
+    check = reference.check(one.file, staged / one.file, one.precision)
+    if not check.ok:  # guard: V2.reference-error
         raise GateClosed(
-            f"{declared.name}: {one.file} is off by {found.off}, and verify.tolerance allows "
-            f"{found.tolerance:g}; take {one.precision.value} out of precisions, or allow more"
+            f"{declared.name}: {one.file} is off by {check.off}, and verify.tolerance allows "
+            f"{check.tolerance:g}; take {one.precision.value} out of precisions, or allow more"
         )
-    if found.skipped is not None:
+    if check.skipped is not None:
         return one
-    told = {"verified": True, "distance": float(f"{found.off.distance:.3g}")}
-    return replace(one, told={**one.told, **told})
+    facts = {"verified": True, "distance": float(f"{check.off.distance:.3g}")}
+    return replace(one, facts={**one.facts, **facts})
 
 
-def _made(at: Path, wanted: Precision, told: Mapping[str, Any]) -> Made:
-    return Made(at.name, wanted, at.stat().st_size, told)
+def _made(at: Path, wanted: Precision, facts: Mapping[str, Any]) -> BuiltVariant:
+    return BuiltVariant(at.name, wanted, at.stat().st_size, facts)
 
 
 def _quantized(directory: Path, declared: Declaration) -> dict[Precision, Path]:
@@ -147,11 +149,11 @@ def _quantized(directory: Path, declared: Declaration) -> dict[Precision, Path]:
     return {Precision.INT8: at} if static and at.exists() else {}
 
 
-def profiles(declared: Declaration) -> dict[str, Profile]:
+def profiles(declared: Declaration) -> dict[str, ShapeProfile]:
     """The shapes of each input of the graph, from the declared ranges."""
     batch = declared.batch
     return {
-        name: Profile(
+        name: ShapeProfile(
             _shape(tensor, declared, batch, "min"),
             _shape(tensor, declared, batch, "opt"),
             _shape(tensor, declared, batch, "max"),

@@ -12,7 +12,7 @@ from gateway.models import versions
 FILE = "variants.json"
 
 
-def of(version: Path) -> dict[str, dict[str, Any]]:
+def read_evidence(version: Path) -> dict[str, dict[str, Any]]:
     """File name -> what is known of it. What was measured of other bytes is not known of these."""
     try:
         held = json.loads((version / FILE).read_text(encoding="utf-8"))
@@ -31,7 +31,7 @@ def of(version: Path) -> dict[str, dict[str, Any]]:
 
 
 def add(version: Path, measured: Mapping[str, Mapping[str, Any]]) -> None:
-    held = of(version)
+    held = read_evidence(version)
     for name, figures in measured.items():
         held[name] = {
             **held.get(name, {}),

@@ -25,7 +25,7 @@ from gateway.models.sessions import Array, Level, Session
 from gateway.models.variants import accuracy, evidence
 
 Method = Literal["dynamic", "static"]
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 THREADS = 1  # of each session while they are timed; more would race with what else runs here
 ROUNDS = 21
@@ -86,25 +86,25 @@ class Quantized:
         }
 
 
-def quantize(directory: Path, declared: Declaration, method: Method, tell: Tell) -> Quantized:
+def quantize(directory: Path, declared: Declaration, method: Method, report: Report) -> Quantized:
     """Raises GateClosed when accuracy falls past the gate; the file is then not there."""
     source = _source(directory, declared)
     data = data_set(directory, declared)
     at = versions.variant(directory, declared, Precision.INT8)
     versions.swept(at.parent)
     with versions.staging(at.parent) as made:
-        tell("folding constants")
+        report("folding constants")
         folded = made / "folded.onnx"
         Session(source, level=Level.BASIC, optimised_to=folded)
-        tell(f"writing 8 bits ({method})")
+        report(f"writing 8 bits ({method})")
         written = made / at.name
         _write(folded, written, declared, data, method)
-        found = _judged(source, written, at, declared, data, method, tell)
-        if found.loss > found.largest_loss:  # guard: V2.int8-gate
-            raise GateClosed(_told(found))
+        quantized = _judged(source, written, at, declared, data, method, report)
+        if quantized.loss > quantized.largest_loss:  # guard: V2.int8-gate
+            raise GateClosed(_summary(quantized))
         versions.place(written, at)
-    evidence.add(at.parent, {at.name: {"precision": "int8", "quantized": found.as_json()}})
-    return found
+    evidence.add(at.parent, {at.name: {"precision": "int8", "quantized": quantized.as_json()}})
+    return quantized
 
 
 def _source(directory: Path, declared: Declaration) -> Path:
@@ -134,7 +134,7 @@ def _write(
         "weight_type": signed,
         "per_channel": how.per_channel,
         "reduce_range": how.reduce_range,
-        "nodes_to_exclude": _kept(source, declared),
+        "nodes_to_exclude": _unquantized(source, declared),
     }
     with _quiet():
         if method == "dynamic":
@@ -167,7 +167,7 @@ def _calibration(data: DataSet, reader: type[Any]) -> Any:
     return Batches()
 
 
-def _kept(source: Path, declared: Declaration) -> list[str]:
+def _unquantized(source: Path, declared: Declaration) -> list[str]:
     """The nodes that use the weights which are to stay. Raises WrongModel for unknown ones."""
     wanted = set(declared.quantization.keep)
     model = graph.read(source)
@@ -185,15 +185,15 @@ def _judged(
     declared: Declaration,
     data: DataSet,
     method: Method,
-    tell: Tell,
+    report: Report,
 ) -> Quantized:
     assert declared.accuracy is not None
-    tell("measuring accuracy")
+    report("measuring accuracy")
     before, after = Session(source, threads=THREADS), Session(written, threads=THREADS)
-    reference = accuracy.outputs_of(before, data, declared)
-    found = accuracy.outputs_of(after, data, declared)
+    reference = accuracy.run_outputs(before, data, declared)
+    outputs = accuracy.run_outputs(after, data, declared)
     metric = declared.accuracy.metric
-    tell("measuring speed")
+    report("measuring speed")
     sample = usual_sample(declared)
     laps = interleaved_ms((before, after), sample)
     before_ms, after_ms = map(statistics.median, laps)
@@ -206,7 +206,7 @@ def _judged(
         metric=metric.value,
         rows=data.rows,
         before=accuracy.measured(metric, reference, reference, data.labels),
-        after=accuracy.measured(metric, found, reference, data.labels),
+        after=accuracy.measured(metric, outputs, reference, data.labels),
         largest_loss=declared.accuracy.largest_loss,
         timed_on=sample.name,
         before_ms=before_ms,
@@ -232,13 +232,14 @@ def interleaved_ms(sessions: tuple[Session, ...], sample: Sample) -> list[list[f
     return [laps[1:] for laps in taken]  # the first one allocates
 
 
-def _told(found: Quantized) -> str:
+def _summary(quantized: Quantized) -> str:
     return (
-        f"{found.model}: int8 ({found.method}) loses {found.loss:.4f} of {found.metric} "
-        f"({found.before:.4f} to {found.after:.4f} on {found.rows} rows), more than the "
-        f"{found.largest_loss} that model.yaml allows; nothing was kept. Name weights that are to "
-        "stay in fp32 in quantization.keep (the first and last layers are the most sensitive), or "
-        "try the other method"
+        f"{quantized.model}: int8 ({quantized.method}) loses {quantized.loss:.4f} "
+        f"of {quantized.metric} ({quantized.before:.4f} to {quantized.after:.4f} "
+        f"on {quantized.rows} rows), more than the {quantized.largest_loss} "
+        "that model.yaml allows; nothing was kept. Name weights that are to stay in fp32 in "
+        "quantization.keep (the first and last layers are the most sensitive), or try the other "
+        "method"
     )
 
 

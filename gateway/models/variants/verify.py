@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gateway.endpoints.batch_rows.rows import Verdict
+from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, graph, versions
 from gateway.models.declaration import Declaration, Precision
 from gateway.models.failures import WrongModel
@@ -25,9 +25,9 @@ from gateway.models.samples import Cutter, Sample, canary_row, data_set, random_
 from gateway.models.sessions import Feed, Level, Outputs, Session
 from gateway.models.variants import evidence
 from gateway.models.variants.engines import ENGINE_SUFFIXES, Loaded
-from gateway.models.variants.engines.kinds import runner_of
+from gateway.models.variants.engines.kinds import load_runner
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 REAL_BATCHES = 6
 GOLDEN_VALUES = 16
@@ -37,7 +37,7 @@ _CANARY = "canary"
 
 
 @dataclass(frozen=True, slots=True)
-class Off:
+class Deviation:
     """Where a variant is furthest from the reference."""
 
     distance: float = 0.0
@@ -51,15 +51,15 @@ class Off:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class VariantCheck:
     """One variant. `skipped` says why it was not run."""
 
     variant: str
     file: Path | None
     tolerance: float | None = None
-    off: Off = Off()
+    off: Deviation = Deviation()
     skipped: str | None = None
-    rows: Verdict | None = None  # of one batch; None: it takes no batches, or was not run
+    rows: RowVerdict | None = None  # of one batch; None: it takes no batches, or was not run
 
     @property
     def ok(self) -> bool:
@@ -67,9 +67,9 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VariantVerification:
     model: str
-    variants: Sequence[Checked] = ()
+    variants: Sequence[VariantCheck] = ()
     wrong: Sequence[str] = ()  # what is not as declared, or not as the golden file has it
     skipped: str | None = None
 
@@ -102,15 +102,17 @@ class Verified:
         }
 
 
-def verify(directory: Path, declared: Declaration, tell: Tell, update: bool = False) -> Verified:
+def verify(
+    directory: Path, declared: Declaration, report: Report, update: bool = False
+) -> VariantVerification:
     """Raises WrongModel for a graph that is no graph."""
     if declared.graph is None:
-        return Verified(declared.name, skipped="it has no graph")
+        return VariantVerification(declared.name, skipped="it has no graph")
     at = versions.graph_file(directory, declared)
     differences = graph.disagreements(graph.signature(graph.read(at)), declared)
     if differences:
-        return Verified(declared.name, wrong=differences)
-    tell(f"{declared.name}: the reference")
+        return VariantVerification(declared.name, wrong=differences)
+    report(f"{declared.name}: the reference")
     reference = Reference(directory, declared)
     if update:
         _write_golden(directory, declared, reference.session)
@@ -119,13 +121,13 @@ def verify(directory: Path, declared: Declaration, tell: Tell, update: bool = Fa
     checked = []
     served = dict(batching.served(directory, declared))
     for name, file, precision in _variants(directory, declared):
-        tell(f"{declared.name}: {name}")
-        found = reference.check(name, file, precision)
-        checked.append(found)
-        if found.rows is not None and file in served:
-            said = batching.refusal(declared, found.rows)
-            wrong += [] if said is None else [f"{name}: {said}"]
-    verified = Verified(declared.name, checked, wrong)
+        report(f"{declared.name}: {name}")
+        check = reference.check(name, file, precision)
+        checked.append(check)
+        if check.rows is not None and file in served:
+            refusal = batching.refusal(declared, check.rows)
+            wrong += [] if refusal is None else [f"{name}: {refusal}"]
+    verified = VariantVerification(declared.name, checked, wrong)
     _remember(at.parent, verified)
     return verified
 
@@ -151,7 +153,7 @@ def _variants(directory: Path, declared: Declaration) -> Iterator[tuple[str, Pat
         for suffix in ENGINE_SUFFIXES:
             engine = versions.engine(directory, declared, precision, suffix)
             others.append((f"{precision.value} engine ({suffix[1:]})", engine, precision))
-    yield from (found for found in others if found[1].exists())
+    yield from (variant for variant in others if variant[1].exists())
 
 
 class Reference:
@@ -171,7 +173,7 @@ class Reference:
         self._samples = list(_samples(directory, declared))
         self._expected = [self.session.run(sample.feed) for sample in self._samples]
 
-    def check(self, name: str, file: Path, precision: Precision) -> Checked:
+    def check(self, name: str, file: Path, precision: Precision) -> VariantCheck:
         tolerance = self._declared.verify.tolerance.get(precision)
         if tolerance is None:
             raise WrongModel(
@@ -180,14 +182,14 @@ class Reference:
             )
         loaded = self._loads.get(file.suffix, partial(_loaded, precision=precision))(file)
         if loaded.run is None:
-            return Checked(name, file, skipped=loaded.why_not)
-        worst = Off()
+            return VariantCheck(name, file, skipped=loaded.why_not)
+        worst = Deviation()
         for sample, wanted in zip(self._samples, self._expected, strict=True):
             off = _furthest(loaded.run(sample.feed), wanted, self._declared, sample)
             worst = max(worst, off, key=_distance)
-        return Checked(name, file, tolerance, worst, rows=self._rows(loaded.run, precision))
+        return VariantCheck(name, file, tolerance, worst, rows=self._rows(loaded.run, precision))
 
-    def _rows(self, run: Callable[[Feed], Outputs], precision: Precision) -> Verdict | None:
+    def _rows(self, run: Callable[[Feed], Outputs], precision: Precision) -> RowVerdict | None:
         if self._declared.max_batch < 2:
             return None
         return batching.tried(self._declared, run, precision, self._directory)
@@ -195,27 +197,29 @@ class Reference:
 
 def _loaded(file: Path, precision: Precision) -> Loaded:
     if file.suffix in ENGINE_SUFFIXES:
-        return runner_of(file)
+        return load_runner(file)
     if precision is Precision.BF16:
         return Loaded(why_not="ONNX Runtime has no bf16 on the processor")
     return Loaded(Session(file).run)
 
 
-def _distance(off: Off) -> float:
+def _distance(off: Deviation) -> float:
     return off.distance
 
 
-def _furthest(found: Outputs, wanted: Outputs, declared: Declaration, sample: Sample) -> Off:
-    worst = Off()
+def _furthest(
+    outputs: Outputs, wanted: Outputs, declared: Declaration, sample: Sample
+) -> Deviation:
+    worst = Deviation()
     for name in declared.graph_outputs:
-        one, other = (np.asarray(side[name], np.float64) for side in (found, wanted))
+        one, other = (np.asarray(side[name], np.float64) for side in (outputs, wanted))
         if one.shape != other.shape:
-            return Off(float("inf"), name, sample.name)  # guard: V2.output-shape -> continue
+            return Deviation(float("inf"), name, sample.name)  # guard: V2.output-shape -> continue
         scale = max(float(np.abs(other).max(initial=0.0)), _TINY)
         apart = np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0) / scale
         apart = np.where(np.isfinite(apart), apart, np.inf)  # what is no number is as far as can be
         row = int(apart.argmax())
-        worst = max(worst, Off(float(apart[row]), name, sample.name, row), key=_distance)
+        worst = max(worst, Deviation(float(apart[row]), name, sample.name, row), key=_distance)
     return worst
 
 
@@ -239,22 +243,22 @@ def _golden_samples(directory: Path, declared: Declaration) -> Iterator[Sample]:
     yield next(random_batches(declared, declared.verify.seed))
 
 
-def _told(outputs: Outputs, declared: Declaration) -> dict[str, Any]:
-    found = {}
+def _output_facts(outputs: Outputs, declared: Declaration) -> dict[str, Any]:
+    facts = {}
     for name in declared.graph_outputs:
         values = np.asarray(outputs[name], np.float64)
-        found[name] = {
+        facts[name] = {
             "shape": list(values.shape),
             "first": [float(f"{v:.6g}") for v in values.ravel()[:GOLDEN_VALUES]],
             "largest": float(f"{np.abs(values).max(initial=0.0):.6g}"),
         }
-    return found
+    return facts
 
 
 def _write_golden(directory: Path, declared: Declaration, reference: Session) -> None:
     held = {
         "samples": {
-            sample.name: _told(reference.run(sample.feed), declared)
+            sample.name: _output_facts(reference.run(sample.feed), declared)
             for sample in _golden_samples(directory, declared)
         }
     }
@@ -267,16 +271,16 @@ def _against_golden(directory: Path, declared: Declaration, reference: Session) 
     path = directory / declared.verify.golden
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
-        held = {name: dict(told) for name, told in samples.items()}
+        held = {name: dict(sample) for name, sample in samples.items()}
     except FileNotFoundError:
         return [f"{path}: is not there; look at the outputs, then write it with --update"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return [f"{path}: is no golden file; write it anew with --update"]
     wrong = []
     for sample in _golden_samples(directory, declared):
-        now = _told(reference.run(sample.feed), declared)
-        for name, told in now.items():
-            if not _alike(held.get(sample.name, {}).get(name), told):  # guard: V2.changed-weights
+        now = _output_facts(reference.run(sample.feed), declared)
+        for name, fresh in now.items():
+            if not _alike(held.get(sample.name, {}).get(name), fresh):  # guard: V2.changed-weights
                 wrong.append(
                     f"{path}: output {name} of {sample.name} is not what it was when the golden "
                     "file was written; if the weights were meant to change, use --update"
@@ -312,14 +316,14 @@ def _alike(before: Any, now: Mapping[str, Any]) -> bool:
     return bool(same and np.isclose(before["largest"], now["largest"], rtol=0, atol=atol))
 
 
-def _remember(version: Path, found: Verified) -> None:
+def _remember(version: Path, verification: VariantVerification) -> None:
     """For `spillway models ls`; one that cannot be written is nobody's failure."""
     measured: dict[str, dict[str, Any]] = {}
-    for checked in found.variants:
+    for checked in verification.variants:
         if checked.file is not None and checked.skipped is None:
             before = measured.get(checked.file.name, {"verified": True})["verified"]
             measured[checked.file.name] = {
-                "verified": bool(before and checked.ok and not found.wrong),
+                "verified": bool(before and checked.ok and not verification.wrong),
                 "distance": float(f"{checked.off.distance:.3g}"),
             }
             if checked.rows is not None:

@@ -34,38 +34,38 @@ _ERRORS: dict[str, type[OverLimit]] = {
 }
 
 
-class Limits:
+class RateLimits:
     """Plain numbers on one event loop."""
 
     def __init__(
-        self, clock: Clock, refusal_told: Callable[[Quota, str], None] = lambda quota, what: None
+        self, clock: Clock, on_refusal: Callable[[Quota, str], None] = lambda quota, what: None
     ) -> None:
         self._clock = clock
-        self._refusal_told = refusal_told
+        self._on_refusal = on_refusal
         self._holders: dict[str, Holder] = {}
         self._sweep_at = _SWEEP_AT
 
-    def enter(self, request: InferenceRequest) -> Share:
+    def enter(self, request: InferenceRequest) -> QuotaReservation:
         """Raises OverLimit, and has taken nothing then."""
         if not request.quotas:
             return NOTHING
         now_s = self._clock()
-        holders, tokens = self._holders_of(request, now_s)
+        holders, tokens = self._find_holders(request, now_s)
         if (short := _short(holders, tokens, now_s)) is not None:
-            self._refusal_told(short[0].quota, short[1])
+            self._on_refusal(short[0].quota, short[1])
             raise self._refused(holders, *short)
         for holder in holders:
             holder.take(tokens, now_s)
-        return Share(tuple(holders), tokens, self._clock)
+        return QuotaReservation(tuple(holders), tokens, self._clock)
 
     def check(self, request: InferenceRequest) -> None:
         """Raises OverLimit if `enter` would now; takes nothing, and nobody is told."""
         now_s = self._clock()
-        holders, tokens = self._holders_of(request, now_s)
+        holders, tokens = self._find_holders(request, now_s)
         if (short := _short(holders, tokens, now_s)) is not None:
             raise self._refused(holders, *short)
 
-    def _holders_of(self, request: InferenceRequest, now_s: float) -> tuple[list[Holder], float]:
+    def _find_holders(self, request: InferenceRequest, now_s: float) -> tuple[list[Holder], float]:
         """Who pays for the call, and how many tokens it may come to."""
         holders = [self._holder(quota, now_s) for quota in request.quotas]
         return holders, estimate.tokens(request) if any(h.tokens for h in holders) else 0.0
@@ -79,22 +79,22 @@ class Limits:
     ) -> OverLimit:
         message = _MESSAGES[what].format(kind=holder.quota.kind)
         error = _ERRORS[what](message, retry_after_s=wait_s)
-        error.told = _told(holders, self._clock())
+        error.extra_headers = _limit_headers(holders, self._clock())
         return error
 
     def _holder(self, quota: Quota, now_s: float) -> Holder:
-        found = self._holders.get(quota.of)
-        if found is None:
+        holder = self._holders.get(quota.holder)
+        if holder is None:
             if len(self._holders) >= self._sweep_at:
                 self._sweep(now_s)
-            found = self._holders[quota.of] = Holder(quota, now_s)
-        elif found.quota != quota:
-            found.changed(quota, now_s)
-        return found
+            holder = self._holders[quota.holder] = Holder(quota, now_s)
+        elif holder.quota != quota:
+            holder.changed(quota, now_s)
+        return holder
 
     def _sweep(self, now_s: float) -> None:
         """Forgets whoever has not used anything for a minute: then there is nothing to know."""
-        self._holders = {of: h for of, h in self._holders.items() if not h.rests(now_s)}
+        self._holders = {key: h for key, h in self._holders.items() if not h.rests(now_s)}
         self._sweep_at = max(_SWEEP_AT, 2 * len(self._holders))
 
 
@@ -149,20 +149,20 @@ class Holder:
 
     def remains(self, now_s: float) -> str:
         """What is left of each limit, in the order of `policy`."""
-        kind, found = self.quota.kind, []
+        kind, parts = self.quota.kind, []
         if (requests := self.requests) is not None:
             level, whole_s = requests.level(now_s), requests.full_s(now_s)
-            found.append(headers.left(f"{kind}-requests", level, whole_s))
+            parts.append(headers.left(f"{kind}-requests", level, whole_s))
         if (tokens := self.tokens) is not None:
             level, whole_s = tokens.level(now_s), tokens.full_s(now_s)
-            found.append(headers.left(f"{kind}-tokens", level, whole_s))
+            parts.append(headers.left(f"{kind}-tokens", level, whole_s))
         if (most := self.quota.concurrent) is not None:
-            found.append(headers.left(f"{kind}-concurrent", most - self.inside))
-        return ", ".join(found)
+            parts.append(headers.left(f"{kind}-concurrent", most - self.inside))
+        return ", ".join(parts)
 
 
 @dataclass(slots=True)
-class Share:
+class QuotaReservation:
     """What one call holds of its quotas. Settled exactly once."""
 
     holders: tuple[Holder, ...]
@@ -183,8 +183,8 @@ class Share:
     def counted(self, used: int | None, tried: bool) -> float:
         return used if used is not None else (self.tokens if tried else 0.0)
 
-    def told(self) -> Mapping[str, str]:
-        return _told(self.holders, self.clock()) if self.holders else {}
+    def headers(self) -> Mapping[str, str]:
+        return _limit_headers(self.holders, self.clock()) if self.holders else {}
 
 
 def _short(holders: list[Holder], tokens: float, now_s: float) -> tuple[Holder, What, float] | None:
@@ -198,13 +198,13 @@ def _short(holders: list[Holder], tokens: float, now_s: float) -> tuple[Holder, 
 def _refilled(before: Bucket | None, most: float | None, now_s: float) -> Bucket | None:
     if most is None:
         return None
-    found = Bucket(most, now_s)
+    bucket = Bucket(most, now_s)
     if before is not None:
-        found.take(before.most - before.level(now_s), now_s)  # guard: O2.quota-carryover
-    return found
+        bucket.take(before.most - before.level(now_s), now_s)  # guard: O2.quota-carryover
+    return bucket
 
 
-def _told(holders: tuple[Holder, ...] | list[Holder], now_s: float) -> Mapping[str, str]:
+def _limit_headers(holders: tuple[Holder, ...] | list[Holder], now_s: float) -> Mapping[str, str]:
     return {
         headers.POLICY: ", ".join([holder.policy for holder in holders]),
         headers.LEFT: ", ".join([holder.remains(now_s) for holder in holders]),
@@ -212,14 +212,14 @@ def _told(holders: tuple[Holder, ...] | list[Holder], now_s: float) -> Mapping[s
 
 
 def _policy(quota: Quota) -> str:
-    kind, found = quota.kind, []
+    kind, parts = quota.kind, []
     if (requests := quota.requests_per_minute) is not None:
-        found.append(headers.policy(f"{kind}-requests", requests, window_s=_WINDOW_S))
+        parts.append(headers.policy(f"{kind}-requests", requests, window_s=_WINDOW_S))
     if (tokens := quota.tokens_per_minute) is not None:
-        found.append(headers.policy(f"{kind}-tokens", tokens, "tokens", _WINDOW_S))
+        parts.append(headers.policy(f"{kind}-tokens", tokens, "tokens", _WINDOW_S))
     if (most := quota.concurrent) is not None:
-        found.append(headers.policy(f"{kind}-concurrent", most, "concurrent-requests"))
-    return ", ".join(found)
+        parts.append(headers.policy(f"{kind}-concurrent", most, "concurrent-requests"))
+    return ", ".join(parts)
 
 
-NOTHING = Share((), 0.0, lambda: 0.0, settled=True)
+NOTHING = QuotaReservation((), 0.0, lambda: 0.0, settled=True)

@@ -6,7 +6,7 @@ from gateway.core.tokens import stated
 from gateway.core.types import DocumentCall, InferenceRequest, JsonDocument, Operation
 
 _CHARACTERS_A_TOKEN = 4.0
-_OUT_UNLESS_SAID = 256.0
+_DEFAULT_OUTPUT_TOKENS = 256.0
 _STRINGS = {str}
 _TEXTS = {str, dict, list}  # types of what has characters, or may
 
@@ -18,7 +18,7 @@ def tokens(request: InferenceRequest) -> float:
         return 0.0
     document = call.document
     embeds = call.operation is Operation.EMBEDDINGS
-    out = 0.0 if embeds else float(stated(document) or _OUT_UNLESS_SAID)
+    out = 0.0 if embeds else float(stated(document) or _DEFAULT_OUTPUT_TOKENS)
     answers = document.get("n")
     if isinstance(answers, int) and answers > 1:
         out *= answers
@@ -27,18 +27,18 @@ def tokens(request: InferenceRequest) -> float:
 
 def _characters(document: JsonDocument) -> int:
     """Of all strings in it; a parsed document has no types but these."""
-    found, left = 0, list(document.values())
+    count, left = 0, list(document.values())
     while left:
         item = left.pop()
         kind = type(item)
         if kind is str:
-            found += len(item)
+            count += len(item)
         elif kind is dict:
             left += item.values()
         elif kind is list:
             kinds = set(map(type, item))
             if kinds == _STRINGS:
-                found += sum(map(len, item))
+                count += sum(map(len, item))
             elif not kinds.isdisjoint(_TEXTS):
                 left += item
-    return found
+    return count

@@ -9,9 +9,9 @@ POLICY, LEFT = "ratelimit-policy", "ratelimit"
 def policy(name: str, most: float, unit: str = "", window_s: int | None = None) -> str:
     """One limit: how much of which unit (requests, unless said) in how long; without a window, at
     once."""
-    of = f';qu="{unit}"' if unit else ""
+    unit_part = f';qu="{unit}"' if unit else ""
     within = "" if window_s is None else f";w={window_s}"
-    return f'"{name}";q={int(most)}{of}{within}'
+    return f'"{name}";q={int(most)}{unit_part}{within}'
 
 
 def left(name: str, amount: float, whole_in_s: float | None = None) -> str:

@@ -2,7 +2,7 @@
 
 A shadow decides by the live function over the live snapshot, and keeps queues of its own in front
 of servers that are not there, so that it meets what its earlier decisions led to. What it may know
-of the gateway is `Sight`: figures and nothing that a call could be sent to, or queued in.
+of the gateway is `FleetView`: figures and nothing that a call could be sent to, or queued in.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from gateway.core.types import InferenceRequest
-from gateway.scheduling.calls import Call
+from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
-from gateway.scheduling.queue import Surroundings
-from gateway.scheduling.queues import Abroad, Key, Layout, Weights
-from gateway.scheduling.routing.work import Size
+from gateway.scheduling.queue import QueueConditions
+from gateway.scheduling.queues import CloudCandidate, Key, Layout, Weights
+from gateway.scheduling.routing.work import CallSize
 
 
-class Figures(Protocol):
+class LearnedFigures(Protocol):
     """What the live queues have learnt."""
 
     @property
     def changes(self) -> int: ...
     def layout(self, key: Key) -> Layout: ...
-    def batches_of(self, key: Key, server: str) -> BatchModel: ...
+    def batch_model(self, key: Key, server: str) -> BatchModel: ...
     def takes_turns(self, server: str) -> bool: ...
-    def size(self, request: InferenceRequest) -> Size: ...
+    def size(self, request: InferenceRequest) -> CallSize: ...
     def tail(self, endpoint: str, model: str, work: float) -> Tail: ...
-    def told(
+    def reported(
         self,
         request: InferenceRequest,
-        size: Size,
+        size: CallSize,
         restricted: bool,
-        clouds: Iterable[Abroad],
+        clouds: Iterable[CloudCandidate],
         weights: Weights,
         avoid: frozenset[str],
-    ) -> Call: ...
+    ) -> QueuedCall: ...
 
 
-class Sight(Protocol):
+class FleetView(Protocol):
     """What a shadow sees of the live fleet."""
 
     @property
-    def groups(self) -> Figures: ...
-    def group_of(self, request: InferenceRequest) -> tuple[str, ...]: ...
-    def around(self, model: str, servers: tuple[str, ...]) -> Surroundings: ...
-    def capacity_abroad(self, model: str) -> Mapping[str, int]: ...
+    def groups(self) -> LearnedFigures: ...
+    def server_group(self, request: InferenceRequest) -> tuple[str, ...]: ...
+    def around(self, model: str, servers: tuple[str, ...]) -> QueueConditions: ...
+    def cloud_capacity(self, model: str) -> Mapping[str, int]: ...

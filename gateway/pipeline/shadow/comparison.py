@@ -16,7 +16,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.core.types import (
     Classification,
     Decision,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Outcome,
     Zone,
@@ -31,7 +31,7 @@ _COMPARABLE: Final = (Outcome.SERVED, Outcome.EXPIRED, Outcome.SHED)
 
 
 @dataclass(slots=True)
-class Placing:
+class ShadowPlacement:
     """Where a shadow has a call. `zone` is 'onprem', 'cloud', 'refused' or, while nothing is
     known, empty."""
 
@@ -43,12 +43,12 @@ class Placing:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DecisionInputs:
     """What the live decision is made on."""
 
     request: InferenceRequest
-    found: Classification
-    states: tuple[EndpointState, ...]
+    classification: Classification
+    states: tuple[EndpointSnapshot, ...]
     at_s: float
 
 
@@ -61,7 +61,7 @@ class _Live:
 
 
 @dataclass(slots=True)
-class Tally:
+class ShadowTally:
     """Of one shadow, since the gateway started."""
 
     name: str
@@ -73,7 +73,7 @@ class Tally:
     skipped: int = 0
     seconds: float = 0.0
 
-    def compared(self, live: _Live, shadow: Placing) -> None:
+    def compared(self, live: _Live, shadow: ShadowPlacement) -> None:
         metrics, name = self.metrics, self.name
         self.decisions[live.zone, shadow.zone] += 1
         metrics.shadow_decisions.labels(name, live.zone, shadow.zone).inc()
@@ -116,37 +116,37 @@ class Tally:
         }
 
 
-class Shadowed:
+class ShadowedCall:
     """One live call. Its account holds it, and tells it how the call ended."""
 
     def __init__(
-        self, tallies: Mapping[str, Tally], asked: Callable[[Shadowed], None],
-        left: Callable[[Shadowed], None],
+        self, tallies: Mapping[str, ShadowTally], ask: Callable[[ShadowedCall], None],
+        left: Callable[[ShadowedCall], None],
     ) -> None:  # fmt: skip
-        """`asked` lets the shadows decide that have not yet; `left` takes the call from them."""
+        """`ask` lets the shadows decide that have not yet; `left` takes the call from them."""
         self._tallies = tallies
-        self._asked = asked
+        self._policies = ask
         self._left = left
-        self.placings = {name: Placing() for name in tallies}
-        self.seen: Seen | None = None  # until the shadows have been asked
+        self.placings = {name: ShadowPlacement() for name in tallies}
+        self.inputs: DecisionInputs | None = None  # until the shadows have been asked
         self._restricted = False
         self._prices: dict[str, float] = {}
         self._live: _Live | None = None
 
-    def sees(self, seen: Seen) -> None:
+    def sees(self, inputs: DecisionInputs) -> None:
         """Again when it is decided on anew: what came of the first time holds no longer, unless it
         is being served on the premises, where anything may be."""
-        self.seen = seen
-        self._restricted = seen.found.restricted
-        self._prices = {s.endpoint.name: s.price_usd for s in seen.states}
+        self.inputs = inputs
+        self._restricted = inputs.classification.restricted
+        self._prices = {s.endpoint.name: s.price_usd for s in inputs.states}
         for name, placing in self.placings.items():
-            if not served_here(placing):
-                self.placings[name] = Placing()
+            if not served_onprem(placing):
+                self.placings[name] = ShadowPlacement()
 
-    def told(self, restricted: bool) -> dict[str, dict[str, str | None]]:
+    def decisions(self, restricted: bool) -> dict[str, dict[str, str | None]]:
         """For the record: where each shadow has the call by now, and why."""
-        if self.seen is not None:
-            self._asked(self)
+        if self.inputs is not None:
+            self._policies(self)
         if self._other(restricted):
             return {}
         return {
@@ -163,8 +163,8 @@ class Shadowed:
         restricted: bool,
     ) -> None:
         """`tried`: an endpoint was sent the call. `late`: after its budget."""
-        if self.seen is not None:
-            self._asked(self)
+        if self.inputs is not None:
+            self._policies(self)
         # guard: O4.departed-call minus 1
         if outcome is Outcome.CANCELLED or self._other(restricted):
             self._left(self)
@@ -191,5 +191,5 @@ class Shadowed:
         return restricted and not self._restricted  # guard: O4.restricted-silence -> return False
 
 
-def served_here(placing: Placing) -> bool:
+def served_onprem(placing: ShadowPlacement) -> bool:
     return placing.final and placing.zone == Zone.ONPREM.value

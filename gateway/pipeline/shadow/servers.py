@@ -70,8 +70,8 @@ class BorrowedGpu(SharedGpu):
     def one_at_a_time(self) -> bool:
         return self.live.turns
 
-    def told(
-        self, model: int, expected: BatchModel, work: float, took_s: float, beside_s: float
+    def observe(
+        self, model: int, expected: BatchModel, work: float, took_s: float, contended_s: float
     ) -> None:
         """Nothing: batches that are nowhere hold up nobody."""
 
@@ -82,7 +82,7 @@ class VirtualServer:
     def __init__(self, batches: Borrowed, instances: int) -> None:
         self.batches = batches
         self._free_s = [0.0] * instances
-        self._seen = batches.live.batches
+        self._observed = batches.live.batches
         self._back = 0
 
     def ends_s(self, work: float, now_s: float) -> float:
@@ -96,8 +96,8 @@ class VirtualServer:
 
     def _off(self) -> float:
         live = self.batches.live
-        if live.batches != self._seen:
-            self._seen, self._back = live.batches, 0
+        if live.batches != self._observed:
+            self._observed, self._back = live.batches, 0
         else:
             self._back += 1
         return min(max(live.off(self._back), _SHORTEST), _LONGEST)

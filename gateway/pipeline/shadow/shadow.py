@@ -11,25 +11,25 @@ from typing import Final
 
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
-from gateway.core.types import Decision, EndpointState, Zone
+from gateway.core.types import Decision, EndpointSnapshot, Zone
 from gateway.pipeline.rate_limits.bucket import Bucket
-from gateway.pipeline.shadow import Figures
+from gateway.pipeline.shadow import LearnedFigures
 from gateway.pipeline.shadow.comparison import (
     FAILED,
     REFUSED,
     SKIPPED,
-    Placing,
-    Seen,
-    Shadowed,
-    Tally,
-    served_here,
+    DecisionInputs,
+    ShadowedCall,
+    ShadowPlacement,
+    ShadowTally,
+    served_onprem,
 )
-from gateway.pipeline.shadow.world import World
-from gateway.scheduling.calls import Call, Refuse, Release, Spill
-from gateway.scheduling.queue import Surroundings, refusal
-from gateway.scheduling.queues import Abroad, Key, NewScheduler, Weights
+from gateway.pipeline.shadow.world import ShadowWorld
+from gateway.scheduling.calls import QueuedCall, Refuse, Release, SpillNow
+from gateway.scheduling.queue import QueueConditions, refusal
+from gateway.scheduling.queues import CloudCandidate, Key, NewScheduler, Weights
 from gateway.scheduling.routing.policy import Policy, slow_ones
-from gateway.scheduling.routing.work import Size
+from gateway.scheduling.routing.work import CallSize
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +42,10 @@ _RESUMED: Final = 0.5  # of a minute's share: what there is again when it goes o
 class Facts:
     """What holds for every shadow that is asked about a call."""
 
-    seen: Seen
+    inputs: DecisionInputs
     key: Key
-    size: Size
-    around: Surroundings
+    size: CallSize
+    around: QueueConditions
     capacity: Mapping[str, int]  # of each endpoint in the cloud
 
 
@@ -62,10 +62,10 @@ class Rules:
 class _Open:
     """A call that waits in its queue."""
 
-    shadowed: Shadowed
-    placing: Placing
+    shadowed: ShadowedCall
+    placing: ShadowPlacement
     key: Key
-    call: Call
+    call: QueuedCall
     clouds: Mapping[str, float]  # the endpoints that the decision leaves it, best first; prices
     capacity: Mapping[str, int]
 
@@ -75,7 +75,7 @@ class Shadow:
     share: if that is used up, it forgets its world and is asked about nothing for a while."""
 
     def __init__(
-        self, rules: Rules, figures: Figures, tally: Tally, share: float, clock: Clock
+        self, rules: Rules, figures: LearnedFigures, tally: ShadowTally, share: float, clock: Clock
     ) -> None:
         self.name = tally.name
         self.tally = tally
@@ -84,12 +84,12 @@ class Shadow:
         self._clock = clock
         self._allowed = Bucket(share * _MINUTE_S, clock())
         self._paused = False
-        self._told_of_errors = False
+        self._reported_errors = False
         self._open: dict[int | str, _Open] = {}
         self._world = self._new_world()
 
-    def _new_world(self) -> World:
-        return World(self._figures, self._rules.new_scheduler, self._decided)
+    def _new_world(self) -> ShadowWorld:
+        return ShadowWorld(self._figures, self._rules.new_scheduler, self._decided)
 
     @property
     def waiting(self) -> dict[str, int]:
@@ -97,11 +97,11 @@ class Shadow:
 
     # What the gateway asks
 
-    def decide(self, shadowed: Shadowed, facts: Callable[[], Facts]) -> None:
+    def decide(self, shadowed: ShadowedCall, facts: Callable[[], Facts]) -> None:
         if not self._goes_on():
-            shadowed.placings[self.name] = Placing("", SKIPPED)
+            shadowed.placings[self.name] = ShadowPlacement("", SKIPPED)
             self.tally.skips()
-        elif not served_here(shadowed.placings[self.name]):
+        elif not served_onprem(shadowed.placings[self.name]):
             self._safely(shadowed, lambda: self._decide(shadowed, facts()))
 
     def run(self) -> bool:
@@ -112,14 +112,14 @@ class Shadow:
             lambda: self._world.time.run(began_s, lambda: self._clock() - began_s > _SLICE_S),
         )
 
-    def foresee(self, facts: Callable[[], Facts]) -> Placing:
+    def foresee(self, facts: Callable[[], Facts]) -> ShadowPlacement:
         """What it would make of a call at once."""
-        placing = Placing("", SKIPPED if self._paused else FAILED)
+        placing = ShadowPlacement("", SKIPPED if self._paused else FAILED)
         if not self._paused:
             self._safely(None, lambda: self._foresee(facts(), placing))
         return placing
 
-    def forget(self, shadowed: Shadowed) -> None:
+    def forget(self, shadowed: ShadowedCall) -> None:
         """The call is not to be decided on any more."""
         mine = [o for o in self._open.values() if o.shadowed is shadowed]
         for one in mine:
@@ -129,8 +129,8 @@ class Shadow:
 
     # How it decides
 
-    def _decide(self, shadowed: Shadowed, facts: Facts) -> bool:
-        seen, placing = facts.seen, shadowed.placings[self.name]
+    def _decide(self, shadowed: ShadowedCall, facts: Facts) -> bool:
+        inputs, placing = facts.inputs, shadowed.placings[self.name]
         if self._world.outdated:
             self._start_anew(SKIPPED)
         try:
@@ -139,24 +139,24 @@ class Shadow:
             self._place(shadowed, placing, REFUSED, refused.reason, 1.0)
             return True
         if decision.attempts[0].zone is Zone.CLOUD:
-            first, left_s = decision.attempts[0], seen.request.deadline.remaining_s()
-            tail = self._figures.tail(first.name, seen.request.model, facts.size.work)
-            self._world.elsewhere.enters(first.name, seen.at_s + tail.quantile_s(0.5))
-            placing.usd = _prices(seen.states)[first.name]
+            first, left_s = decision.attempts[0], inputs.request.deadline.remaining_s()
+            tail = self._figures.tail(first.name, inputs.request.model, facts.size.work)
+            self._world.elsewhere.enters(first.name, inputs.at_s + tail.quantile_s(0.5))
+            placing.usd = _prices(inputs.states)[first.name]
             self._place(shadowed, placing, Zone.CLOUD.value, decision.reason, tail.late(left_s))
             return True
         placing.zone, placing.reason = Zone.ONPREM.value, decision.reason
         call, clouds = self._call(facts, decision)
         one = _Open(shadowed, placing, facts.key, call, clouds, facts.capacity)
         self._open[call.id] = one
-        self._world.time.at(seen.at_s, partial(self._enters, one, facts.around))
+        self._world.time.at(inputs.at_s, partial(self._enters, one, facts.around))
         return True
 
-    def _enters(self, one: _Open, around: Surroundings, now_s: float) -> None:
+    def _enters(self, one: _Open, around: QueueConditions, now_s: float) -> None:
         if one.call.id in self._open:  # else it was forgotten meanwhile
             self._world.enter(one.key, one.call, around, one.capacity, now_s)
 
-    def _foresee(self, facts: Facts, placing: Placing) -> bool:
+    def _foresee(self, facts: Facts, placing: ShadowPlacement) -> bool:
         try:
             decision = self._policy_says(facts)
         except GatewayError as refused:
@@ -167,7 +167,7 @@ class Shadow:
             call, _ = self._call(facts, decision)
             now_s = max(self._clock(), self._world.time.now_s)
             action = self._world.would(facts.key, call, facts.around, facts.capacity, now_s)
-            if isinstance(action, Spill):
+            if isinstance(action, SpillNow):
                 zone, reason = Zone.CLOUD.value, action.why
             elif action is not None:
                 zone, reason = REFUSED, _why(action)
@@ -176,25 +176,25 @@ class Shadow:
 
     def _policy_says(self, facts: Facts) -> Decision:
         """Over the live snapshot, but for what its own calls leave of the cloud."""
-        seen = facts.seen
-        room = self._world.elsewhere.room(facts.capacity, seen.at_s)
-        states = [_with_room(state, room) for state in seen.states]
-        return self._rules.policy.decide(seen.request, seen.found, states)
+        inputs = facts.inputs
+        room = self._world.elsewhere.room(facts.capacity, inputs.at_s)
+        states = [_with_room(state, room) for state in inputs.states]
+        return self._rules.policy.decide(inputs.request, inputs.classification, states)
 
-    def _call(self, facts: Facts, decision: Decision) -> tuple[Call, dict[str, float]]:
-        seen = facts.seen
-        prices = _prices(seen.states)
+    def _call(self, facts: Facts, decision: Decision) -> tuple[QueuedCall, dict[str, float]]:
+        inputs = facts.inputs
+        prices = _prices(inputs.states)
         names = [e.name for e in decision.attempts if e.zone is Zone.CLOUD]
         clouds = {name: prices[name] for name in names}
-        call = self._figures.told(
-            seen.request, facts.size, seen.found.restricted,
-            [Abroad(name, usd) for name, usd in clouds.items()], self._rules.weights,
+        call = self._figures.reported(
+            inputs.request, facts.size, inputs.classification.restricted,
+            [CloudCandidate(name, usd) for name, usd in clouds.items()], self._rules.weights,
             slow_ones(decision),
         )  # fmt: skip
         return call, clouds
 
     def _decided(
-        self, action: Release | Spill | Refuse, call: Call, now_s: float, end_s: float
+        self, action: Release | SpillNow | Refuse, call: QueuedCall, now_s: float, end_s: float
     ) -> None:
         """In its queues."""
         one = self._open.pop(call.id, None)
@@ -221,7 +221,12 @@ class Shadow:
         one.placing.usd = one.clouds[name]
 
     def _place(
-        self, shadowed: Shadowed, placing: Placing, zone: str, reason: str, missed: float
+        self,
+        shadowed: ShadowedCall,
+        placing: ShadowPlacement,
+        zone: str,
+        reason: str,
+        missed: float,
     ) -> None:
         placing.zone, placing.reason, placing.missed = zone, reason, missed
         placing.final = True
@@ -229,7 +234,7 @@ class Shadow:
 
     # What keeps it in its place
 
-    def _safely(self, shadowed: Shadowed | None, work: Callable[[], bool | None]) -> bool:
+    def _safely(self, shadowed: ShadowedCall | None, work: Callable[[], bool | None]) -> bool:
         """Whatever it meets is its own affair; what it takes is counted."""
         began_s = self._clock()
         try:
@@ -237,11 +242,11 @@ class Shadow:
         # guard: O4.shadow-error Exception -> ZeroDivisionError
         except Exception as exc:  # no call may be lost to a policy that is only tried
             self.tally.failed()
-            if not self._told_of_errors:
-                self._told_of_errors = True
+            if not self._reported_errors:
+                self._reported_errors = True
                 log.error("shadow %s failed; it begins anew", self.name, exc_info=exc)
             if shadowed is not None:
-                shadowed.placings[self.name] = Placing("", FAILED)
+                shadowed.placings[self.name] = ShadowPlacement("", FAILED)
             self._start_anew(FAILED)
             return True
         finally:
@@ -268,11 +273,11 @@ class Shadow:
                 self.tally.skips()
 
 
-def _prices(states: tuple[EndpointState, ...]) -> dict[str, float]:
+def _prices(states: tuple[EndpointSnapshot, ...]) -> dict[str, float]:
     return {state.endpoint.name: state.price_usd for state in states}
 
 
-def _with_room(state: EndpointState, room: Mapping[str, int]) -> EndpointState:
+def _with_room(state: EndpointSnapshot, room: Mapping[str, int]) -> EndpointSnapshot:
     free = room.get(state.endpoint.name, math.inf) > 0
     if state.endpoint.zone is Zone.ONPREM or state.room == free:
         return state

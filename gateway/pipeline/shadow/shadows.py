@@ -13,10 +13,10 @@ from typing import Final
 
 from gateway.accounting.metrics import Metrics
 from gateway.core.deadline import Clock
-from gateway.core.types import Classification, EndpointState, InferenceRequest
+from gateway.core.types import Classification, EndpointSnapshot, InferenceRequest
 from gateway.pipeline.call_account import CallAccount
-from gateway.pipeline.shadow import Sight
-from gateway.pipeline.shadow.comparison import Seen, Shadowed, Tally
+from gateway.pipeline.shadow import FleetView
+from gateway.pipeline.shadow.comparison import DecisionInputs, ShadowedCall, ShadowTally
 from gateway.pipeline.shadow.shadow import Facts, Rules, Shadow
 
 _BREATH_S: Final = 0.002  # between two slices
@@ -24,13 +24,18 @@ _BREATH_S: Final = 0.002  # between two slices
 
 class Shadows:
     def __init__(
-        self, rules: Mapping[str, Rules], sight: Sight, metrics: Metrics, share: float, clock: Clock
+        self,
+        rules: Mapping[str, Rules],
+        sight: FleetView,
+        metrics: Metrics,
+        share: float,
+        clock: Clock,
     ) -> None:
         """`share` of the loop's time, for all of them together."""
         self._sight = sight
         self._metrics = metrics
         self._clock = clock
-        self._tallies = {name: Tally(name, metrics) for name in rules}
+        self._tallies = {name: ShadowTally(name, metrics) for name in rules}
         self._shadows = [
             Shadow(its, sight.groups, self._tallies[name], share / len(rules), clock)
             for name, its in rules.items()
@@ -40,37 +45,42 @@ class Shadows:
     def see(
         self,
         request: InferenceRequest,
-        found: Classification,
-        states: Sequence[EndpointState],
+        classification: Classification,
+        states: Sequence[EndpointSnapshot],
         account: CallAccount,
     ) -> None:
         """A live call that is about to be decided on over these states. Asks nobody yet."""
         shadowed = account.shadowed
-        if not isinstance(shadowed, Shadowed):
-            shadowed = account.shadowed = Shadowed(self._tallies, self._ask, self._forget)
+        if not isinstance(shadowed, ShadowedCall):
+            shadowed = account.shadowed = ShadowedCall(self._tallies, self._ask, self._forget)
         else:
             self._forget(shadowed)  # guard: O4.restricted-redecision -> return
-        shadowed.sees(Seen(request, found, tuple(states), self._clock()))
+        shadowed.sees(DecisionInputs(request, classification, tuple(states), self._clock()))
         # guard: O4.live-first -> self._ask(shadowed)
         asyncio.get_running_loop().call_soon(self._ask, shadowed)
 
     def foresee(
-        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        states: Sequence[EndpointSnapshot],
     ) -> dict[str, dict[str, str | None]]:
         """What each would make of a call at once; nothing of it is kept."""
-        facts = self._facts_of(Seen(request, found, tuple(states), self._clock()))
-        told: dict[str, dict[str, str | None]] = {}
+        facts = self._lazy_facts(
+            DecisionInputs(request, classification, tuple(states), self._clock())
+        )
+        decisions: dict[str, dict[str, str | None]] = {}
         for shadow in self._shadows:
             shadow.run()
             placing = shadow.foresee(facts)
-            told[shadow.name] = {"zone": placing.zone or None, "reason": placing.reason}
-        return told
+            decisions[shadow.name] = {"zone": placing.zone or None, "reason": placing.reason}
+        return decisions
 
-    def _ask(self, shadowed: Shadowed) -> None:
-        seen, shadowed.seen = shadowed.seen, None
-        if seen is None:
+    def _ask(self, shadowed: ShadowedCall) -> None:
+        inputs, shadowed.inputs = shadowed.inputs, None
+        if inputs is None:
             return
-        facts = self._facts_of(seen)
+        facts = self._lazy_facts(inputs)
         caught_up = True
         for shadow in self._shadows:
             shadow.decide(shadowed, facts)
@@ -78,31 +88,31 @@ class Shadows:
         if not caught_up:
             self._go_on_later()
 
-    def _facts_of(self, seen: Seen) -> Callable[[], Facts]:
+    def _lazy_facts(self, inputs: DecisionInputs) -> Callable[[], Facts]:
         """Found out once, by the first shadow that needs them."""
         known: Facts | None = None
 
         def facts() -> Facts:
             nonlocal known
             if known is None:
-                known = self._facts(seen)
+                known = self._facts(inputs)
             return known
 
         return facts
 
-    def _facts(self, seen: Seen) -> Facts:
-        request, sight = seen.request, self._sight
-        servers = sight.group_of(request)
+    def _facts(self, inputs: DecisionInputs) -> Facts:
+        request, sight = inputs.request, self._sight
+        servers = sight.server_group(request)
         return Facts(
-            seen=seen,
+            inputs=inputs,
             key=(request.model, servers),
             size=sight.groups.size(request),
             around=sight.around(request.model, servers),
-            capacity=sight.capacity_abroad(request.model),
+            capacity=sight.cloud_capacity(request.model),
         )
 
-    def _forget(self, shadowed: Shadowed) -> None:
-        shadowed.seen = None
+    def _forget(self, shadowed: ShadowedCall) -> None:
+        shadowed.inputs = None
         for shadow in self._shadows:
             shadow.forget(shadowed)
 

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.pipeline.shadow import Figures
+from gateway.pipeline.shadow import LearnedFigures
 from gateway.pipeline.shadow.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
 from gateway.pipeline.shadow.timeline import Timeline
-from gateway.scheduling.calls import Action, Call, Refuse, Release, Scheduling, Spill
-from gateway.scheduling.queue import ServerNow, Surroundings
+from gateway.scheduling.calls import Action, QueuedCall, Refuse, Release, Scheduling, SpillNow
+from gateway.scheduling.queue import QueueConditions, ServerNow
 from gateway.scheduling.queues import Key, NewScheduler
 
 # guard: O4.no-door -> Decided = object; from gateway.endpoints.connectors.egress import CloudDoor
-Decided = Callable[[Release | Spill | Refuse, Call, float, float], None]
+Decided = Callable[[Release | SpillNow | Refuse, QueuedCall, float, float], None]
 """What was decided of a call, when, and when its answer will be there if it is on the premises."""
 
 
@@ -49,7 +49,7 @@ class Elsewhere:
 
 
 @dataclass(slots=True)
-class _Queue:
+class _ShadowQueue:
     scheduling: Scheduling
     servers: dict[str, VirtualServer]
     shared: Sequence[str]
@@ -58,17 +58,19 @@ class _Queue:
     armed_s: float = math.inf  # the timer that runs
 
 
-class World:
-    def __init__(self, figures: Figures, new_scheduler: NewScheduler, decided: Decided) -> None:
+class ShadowWorld:
+    def __init__(
+        self, figures: LearnedFigures, new_scheduler: NewScheduler, decided: Decided
+    ) -> None:
         self._figures = figures
         self._new_scheduler = new_scheduler
         self._decided = decided
         self._changes = figures.changes
         self.elsewhere = Elsewhere()
         self.time = Timeline()
-        self._queues: dict[Key, _Queue] = {}
+        self._queues: dict[Key, _ShadowQueue] = {}
         self._gpus: dict[str, BorrowedGpu] = {}
-        self._on_gpu: dict[str, list[_Queue]] = {}  # by their numbers there
+        self._on_gpu: dict[str, list[_ShadowQueue]] = {}  # by their numbers there
 
     @property
     def outdated(self) -> bool:
@@ -77,26 +79,36 @@ class World:
 
     def waiting(self) -> dict[str, int]:
         """Calls in the queues, by model."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for (model, _), queue in self._queues.items():
-            found[model] = found.get(model, 0) + queue.scheduling.waiting
-        return found
+            counts[model] = counts.get(model, 0) + queue.scheduling.waiting
+        return counts
 
     def enter(
-        self, key: Key, call: Call, around: Surroundings, capacity: Mapping[str, int], now_s: float
+        self,
+        key: Key,
+        call: QueuedCall,
+        around: QueueConditions,
+        capacity: Mapping[str, int],
+        now_s: float,
     ) -> None:
         queue = self._looked(key, around, capacity, now_s)
         self._happens(queue, partial(queue.scheduling.arrive, call), now_s)
 
     def would(
-        self, key: Key, call: Call, around: Surroundings, capacity: Mapping[str, int], now_s: float
-    ) -> Spill | Refuse | None:
+        self,
+        key: Key,
+        call: QueuedCall,
+        around: QueueConditions,
+        capacity: Mapping[str, int],
+        now_s: float,
+    ) -> SpillNow | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""
         queue = self._looked(key, around, capacity, now_s)
         queue.scheduling.cloud_room = self._room(queue, now_s)
         return queue.scheduling.would(call, now_s)
 
-    def withdraw(self, key: Key, call: Call, now_s: float) -> None:
+    def withdraw(self, key: Key, call: QueuedCall, now_s: float) -> None:
         """Of a call that waits or is with a server: nothing more will be decided of it."""
         queue = self._queues.get(key)
         if queue is not None:
@@ -105,39 +117,39 @@ class World:
     # The queues
 
     def _looked(
-        self, key: Key, around: Surroundings, capacity: Mapping[str, int], now_s: float
-    ) -> _Queue:
+        self, key: Key, around: QueueConditions, capacity: Mapping[str, int], now_s: float
+    ) -> _ShadowQueue:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = self._new(key, now_s)
         queue.capacity = capacity
         for server in queue.servers.values():
             server.batches.renew()
-        self._look(queue, around.servers, now_s)
+        self._refresh(queue, around.servers, now_s)
         return queue
 
-    def _new(self, key: Key, now_s: float) -> _Queue:
+    def _new(self, key: Key, now_s: float) -> _ShadowQueue:
         _, names = key
         layout = self._figures.layout(key)
-        models = {name: Borrowed(self._figures.batches_of(key, name)) for name in names}
+        models = {name: Borrowed(self._figures.batch_model(key, name)) for name in names}
         gpus = {name: self._gpu(name) for name in layout.shared}
         scheduling = self._new_scheduler(models, layout.rows, not layout.alone, gpus)
         for name, instances in layout.instances.items():
             scheduling.grow(name, instances, now_s)
         servers = {n: VirtualServer(model, layout.instances[n]) for n, model in models.items()}
-        queue = _Queue(scheduling, servers, layout.shared)
+        queue = _ShadowQueue(scheduling, servers, layout.shared)
         for name in layout.shared:
             self._on_gpu.setdefault(name, []).append(queue)
         return queue
 
     def _gpu(self, server: str) -> BorrowedGpu:
-        found = self._gpus.get(server)
-        if found is None:
+        gpu = self._gpus.get(server)
+        if gpu is None:
             live = LiveGpu(server, self._figures.takes_turns)
-            found = self._gpus[server] = BorrowedGpu(live=live)
-        return found
+            gpu = self._gpus[server] = BorrowedGpu(live=live)
+        return gpu
 
-    def _look(self, queue: _Queue, servers: Iterable[ServerNow], now_s: float) -> None:
+    def _refresh(self, queue: _ShadowQueue, servers: Iterable[ServerNow], now_s: float) -> None:
         scheduling = queue.scheduling
         for server in servers:
             known = queue.known.get(server.name)
@@ -147,10 +159,12 @@ class World:
             if known is None or known.most != server.most:
                 self._happens(queue, partial(scheduling.limit, server.name, server.most), now_s)
             if known is None or known.up != server.up:
-                tell = scheduling.server_up if server.up else scheduling.server_down
-                self._happens(queue, partial(tell, server.name), now_s)
+                notify = scheduling.server_up if server.up else scheduling.server_down
+                self._happens(queue, partial(notify, server.name), now_s)
 
-    def _happens(self, queue: _Queue, event: Callable[[float], list[Action]], now_s: float) -> None:
+    def _happens(
+        self, queue: _ShadowQueue, event: Callable[[float], list[Action]], now_s: float
+    ) -> None:
         queue.scheduling.cloud_room = self._room(queue, now_s)
         for action in event(now_s):
             if isinstance(action, Release):
@@ -160,10 +174,10 @@ class World:
         self._arm(queue, now_s)
         self._pass_on(queue.shared)
 
-    def _room(self, queue: _Queue, now_s: float) -> float:
+    def _room(self, queue: _ShadowQueue, now_s: float) -> float:
         return sum(self.elsewhere.room(queue.capacity, now_s).values())
 
-    def _send(self, queue: _Queue, batch: Release, now_s: float) -> None:
+    def _send(self, queue: _ShadowQueue, batch: Release, now_s: float) -> None:
         server = queue.servers[batch.server]
         end_s = server.ends_s(sum(call.work for call in batch.calls), now_s)
         self.time.at(end_s, partial(self._answered, queue, batch))
@@ -172,24 +186,24 @@ class World:
             if call.deadline_s < end_s:
                 self.time.at(call.deadline_s, partial(self._expires, queue, call))
 
-    def _expires(self, queue: _Queue, call: Call, now_s: float) -> None:
+    def _expires(self, queue: _ShadowQueue, call: QueuedCall, now_s: float) -> None:
         """With a server, which goes on with its batch."""
         self._happens(queue, partial(queue.scheduling.failed, call.id), now_s)
 
-    def _answered(self, queue: _Queue, batch: Release, now_s: float) -> None:
+    def _answered(self, queue: _ShadowQueue, batch: Release, now_s: float) -> None:
         def ended(at_s: float) -> list[Action]:
             completed = queue.scheduling.completed
             return [action for call in batch.calls for action in completed(call.id, at_s)]
 
         self._happens(queue, ended, now_s)
 
-    def _arm(self, queue: _Queue, now_s: float) -> None:
+    def _arm(self, queue: _ShadowQueue, now_s: float) -> None:
         wake_s = max(queue.scheduling.wake_s, now_s)
         if wake_s < queue.armed_s:  # a later one is set when this has gone off
             queue.armed_s = wake_s
             self.time.at(wake_s, partial(self._wake, queue, wake_s))
 
-    def _wake(self, queue: _Queue, meant_s: float, now_s: float) -> None:
+    def _wake(self, queue: _ShadowQueue, meant_s: float, now_s: float) -> None:
         if meant_s != queue.armed_s:
             return
         queue.armed_s = math.inf

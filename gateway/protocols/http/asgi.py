@@ -11,13 +11,13 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Scope
 
-from gateway.protocols.http.exchange import Exchange
+from gateway.protocols.http.exchange import HttpExchange
 
 EXCHANGE = "spillway.exchange"
 """A key of the scope."""
 
 
-async def serve(app: ASGIApp, exchange: Exchange) -> None:
+async def serve(app: ASGIApp, exchange: HttpExchange) -> None:
     """Answer by `app`, which sends its answer whole."""
     started: dict[str, Any] = {}
     body: list[bytes] = []
@@ -34,10 +34,10 @@ async def serve(app: ASGIApp, exchange: Exchange) -> None:
         if not message.get("more_body", False):
             exchange.reply_fields(started["status"], started["headers"], b"".join(body))
 
-    await app(scope_of(exchange), receive, send)
+    await app(make_scope(exchange), receive, send)
 
 
-def scope_of(exchange: Exchange) -> Scope:
+def make_scope(exchange: HttpExchange) -> Scope:
     head = exchange.head
     return {
         "type": "http",

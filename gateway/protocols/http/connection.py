@@ -18,12 +18,12 @@ import httptools
 import orjson
 
 from gateway.core import ambient
-from gateway.protocols.http.exchange import Exchange
+from gateway.protocols.http.exchange import HttpExchange
 from gateway.protocols.http.framing import Framing, NotStrict
-from gateway.protocols.http.head import MAX_HEAD_BYTES, MAX_PATH_BYTES, Field, Head
-from gateway.protocols.http.plain import Reader
+from gateway.protocols.http.head import MAX_HEAD_BYTES, MAX_PATH_BYTES, Field, HttpHead
+from gateway.protocols.http.plain import PlainHeadReader
 
-App = Callable[[Exchange], Coroutine[Any, Any, None]]
+App = Callable[[HttpExchange], Coroutine[Any, Any, None]]
 """It ends each exchange: by an answer, or by `cut`."""
 
 LINGER_S = 1.0
@@ -32,7 +32,7 @@ _MOST_BYTES = MAX_HEAD_BYTES + MAX_PATH_BYTES
 _REFUSALS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 
 
-class Host(Protocol):
+class HttpServerPort(Protocol):
     """The server, as far as its connections know it."""
 
     date: str
@@ -44,7 +44,7 @@ class Host(Protocol):
 
 
 class HttpConnection(asyncio.Protocol):
-    def __init__(self, host: Host, head_s: float = 20.0, idle_s: float = 75.0) -> None:
+    def __init__(self, host: HttpServerPort, head_s: float = 20.0, idle_s: float = 75.0) -> None:
         """`head_s`: what a head may take from its first byte on; `idle_s`: between two calls."""
         self.host = host
         self.idle_s = idle_s
@@ -57,15 +57,15 @@ class HttpConnection(asyncio.Protocol):
         self.local: str | None = None
         self.idle_since: float | None = self._now_s()  # None: a call is being answered
         self._lost = False
-        self._serving: Exchange | None = None
-        self._receiving: Exchange | None = None  # whose body is coming
-        self._behind: deque[Exchange] = deque()
+        self._serving: HttpExchange | None = None
+        self._receiving: HttpExchange | None = None  # whose body is coming
+        self._behind: deque[HttpExchange] = deque()
         self._paused = False
         self._writable: asyncio.Event | None = None  # there is one while the caller takes nothing
         self._discards = False  # what still comes goes nowhere
         self._discarded_bytes = 0
         self._patience: asyncio.TimerHandle | None = None
-        self._plain = Reader()
+        self._plain = PlainHeadReader()
         self._framing = Framing()
         self._fresh_parser()
         self._fields: list[Field] = []
@@ -122,7 +122,7 @@ class HttpConnection(asyncio.Protocol):
         self._serving = None
         self._transport.close()
 
-    def answered(self, exchange: Exchange, close: bool, rest: bytes = b"") -> None:
+    def answered(self, exchange: HttpExchange, close: bool, rest: bytes = b"") -> None:
         """`rest`: of the answer, to be sent."""
         self._serving = None
         if self._lost:
@@ -157,7 +157,7 @@ class HttpConnection(asyncio.Protocol):
 
     def forget(self) -> None:
         """What is known of its last head: others answer its calls now."""
-        self._plain = Reader()
+        self._plain = PlainHeadReader()
 
     def close_if_idle(self, since: float = float("inf")) -> None:
         """If no call has been on it since then (time of the loop)."""
@@ -206,7 +206,7 @@ class HttpConnection(asyncio.Protocol):
             and (whole := self._plain.read(data))
         ):
             self.idle_since = None
-            self._serving = exchange = Exchange(self, whole[0], True, whole[1])
+            self._serving = exchange = HttpExchange(self, whole[0], True, whole[1])
             exchange.task = self._loop.create_task(self.host.app(exchange))
             if self._patience is not None:
                 self._stop_waiting()
@@ -221,11 +221,11 @@ class HttpConnection(asyncio.Protocol):
             for piece in self._framing.pieces(data):
                 self._feed(piece)
         except (httptools.HttpParserError, NotStrict):
-            told = "the request is not HTTP/1.1 as RFC 9112 has it"
-            self._refuse(400, told, reason="malformed_head")
+            reason = "the request is not HTTP/1.1 as RFC 9112 has it"
+            self._refuse(400, reason, reason="malformed_head")
         if self._framing_bytes > _MOST_BYTES:
-            told = f"the head or the trailers have more than {MAX_HEAD_BYTES} bytes"
-            self._refuse(431, told, reason="head_too_large")
+            reason = f"the head or the trailers have more than {MAX_HEAD_BYTES} bytes"
+            self._refuse(431, reason, reason="head_too_large")
         elif self._discards:
             return
         elif not self._awaits_head:
@@ -280,9 +280,9 @@ class HttpConnection(asyncio.Protocol):
         if self._discards:
             return
         version = parser.get_http_version()
-        head = Head(parser.get_method().decode("latin-1"), self._target, version, self._fields)
+        head = HttpHead(parser.get_method().decode("latin-1"), self._target, version, self._fields)
         keeps = version == "1.1" and parser.should_keep_alive()
-        self._receiving = exchange = Exchange(self, head, keeps)
+        self._receiving = exchange = HttpExchange(self, head, keeps)
         if self._serving is None:
             self._serve(exchange)
         else:
@@ -292,7 +292,7 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._framing_bytes = 0
         if self._receiving is not None:
-            self._receiving.came(body)
+            self._receiving.receive(body)
 
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade():
@@ -301,11 +301,11 @@ class HttpConnection(asyncio.Protocol):
         self._framing_bytes = 0
         exchange, self._receiving = self._receiving, None
         if exchange is not None:
-            exchange.came_whole()
+            exchange.receive_end()
         if self._discards:
             self._transport.close()
 
-    def _serve(self, exchange: Exchange) -> None:
+    def _serve(self, exchange: HttpExchange) -> None:
         self.idle_since = None
         self._serving = exchange
         exchange.task = self._loop.create_task(self.host.app(exchange))
@@ -343,8 +343,8 @@ class HttpConnection(asyncio.Protocol):
     def _give_up(self) -> None:
         self._patience = None
         if self._is_next():
-            told = f"the head did not arrive within {self._head_s:g} s"
-            self._refuse(408, told, reason="head_too_slow")
+            reason = f"the head did not arrive within {self._head_s:g} s"
+            self._refuse(408, reason, reason="head_too_slow")
         else:  # an earlier call is still being served
             self._wait_for_head()
 

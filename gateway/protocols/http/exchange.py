@@ -7,13 +7,13 @@ import http
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, Protocol
 
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import BodiesFull, BodyTooLarge
 from gateway.core.held_bytes import BodyShare
-from gateway.core.types import Sink, flow_of, in_chunk
+from gateway.core.types import Sink, in_chunk, stream_flow
 from gateway.protocols.http import ClientLeft
-from gateway.protocols.http.head import Field, Head
-from gateway.protocols.pieces import Pieces
+from gateway.protocols.http.head import Field, HttpHead
+from gateway.protocols.pieces import PieceBuffer
 
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in http.HTTPStatus}
 AS_TAKEN_BYTES = 64 * 1024
@@ -33,7 +33,7 @@ class ClosableBytes(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Host(Protocol):
+class ExchangeServerPort(Protocol):
     """The server, as far as exchanges know it."""
 
     @property
@@ -42,7 +42,7 @@ class Host(Protocol):
     def stopping(self) -> bool: ...
 
 
-class Line(Protocol):
+class HttpConnectionPort(Protocol):
     """The connection, as far as its exchanges know it."""
 
     peer_names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Line(Protocol):
     local: str | None
 
     @property
-    def host(self) -> Host: ...
+    def host(self) -> ExchangeServerPort: ...
     def write(self, data: bytes) -> None: ...
     def put(self, data: bytes | memoryview) -> bool: ...
     def put_chunk(self, data: bytes) -> bool: ...
@@ -61,7 +61,7 @@ class Line(Protocol):
     def go_on(self) -> None: ...
     def cut(self) -> None: ...
     def abort(self) -> None: ...
-    def answered(self, exchange: Exchange, close: bool, rest: bytes = b"") -> None: ...
+    def answered(self, exchange: HttpExchange, close: bool, rest: bytes = b"") -> None: ...
 
 
 class _Incoming:
@@ -70,7 +70,7 @@ class _Incoming:
     __slots__ = ("held_bytes", "pieces", "refused", "share", "size", "waiter")
 
     def __init__(self) -> None:
-        self.pieces = Pieces()
+        self.pieces = PieceBuffer()
         self.size = 0
         self.held_bytes = 0  # that nobody has waited for
         self.waiter: asyncio.Future[None] | None = None
@@ -84,7 +84,7 @@ class _Incoming:
             self.pieces.clear()
 
 
-class Exchange:
+class HttpExchange:
     """The task that answers it is cancelled when the caller leaves (A3). Answered once, by `reply`
     or by `stream`, or cut. Headers of an answer are lines, each with its end."""
 
@@ -95,7 +95,9 @@ class Exchange:
     ended: bool = False
     _incoming: _Incoming | None = None  # of a body that did not come with the head
 
-    def __init__(self, line: Line, head: Head, keeps: bool, body: bytes | None = None) -> None:
+    def __init__(
+        self, line: HttpConnectionPort, head: HttpHead, keeps: bool, body: bytes | None = None
+    ) -> None:
         """`keeps`: whether the caller takes another answer on this connection. `body`: the whole of
         it, where it came with the head."""
         self._line = line
@@ -167,7 +169,7 @@ class Exchange:
         await incoming.waiter
         incoming.waiter = None
 
-    def came(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """Told by the connection."""
         incoming = self._incoming
         if self.ended or incoming is None or incoming.refused:
@@ -181,7 +183,7 @@ class Exchange:
         elif incoming.held_bytes > _HELD_BYTES:
             self._line.hold()
 
-    def came_whole(self) -> None:
+    def receive_end(self) -> None:
         """Told by the connection."""
         self.complete = True
         self._wake()
@@ -261,7 +263,7 @@ class Exchange:
         the caller leaves, and on cancellation. When they fail midway the connection is cut, which
         no client can take for the end. A caller that takes nothing for `stall_s` is gone. Raises
         what `content` raises, or ClientLeft."""
-        failed: Kept | None = None
+        failed: DeferredError | None = None
         try:
             # guard: A3.late-reply -> line, chunkedchunked = (self._line, self.head.version !=
             #   '1.0')
@@ -275,7 +277,7 @@ class Exchange:
             end = "connection: close\r\n\r\n" if close else "\r\n"
             self.started = True
             line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
-            flow = flow_of(content)
+            flow = stream_flow(content)
             put = line.put_chunk if chunked else line.put
             sink = Sink(put, line.put if chunked else lambda chunk: put(in_chunk(chunk)))
             async for chunk in content:
@@ -290,7 +292,7 @@ class Exchange:
             self.ended = True
             line.answered(self, close)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         await asyncio.shield(content.aclose())  # guard: A3.http-stream-close
         if failed is not None:
             raise failed.again()

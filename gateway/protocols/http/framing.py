@@ -46,7 +46,7 @@ class Framing:
 
     def pieces(self, data: bytes) -> list[bytes]:
         """What came, cut where heads and messages end. Raises NotStrict."""
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         at, end = 0, len(data)
         while at < end:
             begin = at
@@ -61,8 +61,8 @@ class Framing:
                     self._chunks = None
             else:
                 at = self._read_head(data, at)
-            found.append(data[begin:at])
-        return found
+            pieces.append(data[begin:at])
+        return pieces
 
     def _read_head(self, data: bytes, at: int) -> int:
         held = len(self._head)
@@ -126,12 +126,12 @@ class Chunks:
         return at
 
     def _read_line(self, data: bytes, at: int) -> int:
-        found = data.find(b"\n", at)
-        end = len(data) if found < 0 else found + 1
+        newline = data.find(b"\n", at)
+        end = len(data) if newline < 0 else newline + 1
         line = self._line + data[at:end]
         if len(line) > _LONGEST_LINE:
             raise NotStrict
-        if found < 0:
+        if newline < 0:
             self._line = line
             return end
         self._line = b""

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from gateway.core.errors import MalformedBody, MethodNotAllowed, RouteNotFound
+from gateway.core.errors import MalformedBody, MethodNotAllowed, UnknownRoute
 
 MAX_HEAD_BYTES = 32 * 1024
 MAX_HEADERS = 100
@@ -45,10 +45,10 @@ _ODD = re.compile(r"[\x00-\x1f\x7f\\]|//|/\.{1,2}(?:/|$)")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _SLASH = re.compile(rb"%2[fF]")
 _NAMED = re.compile(rb"/v(?:1|2|2/repository)/models/([^/]+)")
-_SLASH_OF_A_NAME = "\x1f"  # no path that passes `check` has this character
+_ESCAPED_SLASH = "\x1f"  # no path that passes `check` has this character
 
 
-class Head:
+class HttpHead:
     """What came before the body. Names of headers are in lower case."""
 
     __slots__ = (
@@ -84,8 +84,8 @@ class Head:
 
     @property
     def route(self) -> str:
-        """The path by which routes are chosen (`route_of`)."""
-        return self.path if self.plain else route_of(self._raw_path)
+        """The path by which routes are chosen (`route_path`)."""
+        return self.path if self.plain else route_path(self._raw_path)
 
     @property
     def raw_path(self) -> bytes:
@@ -93,21 +93,21 @@ class Head:
         return self.path.encode() if self.plain else self._raw_path
 
 
-def route_of(raw_path: bytes) -> str:
+def route_path(raw_path: bytes) -> str:
     """A path without its escapes, but that an escaped slash separates no segments: `name_in` makes
     it one of a name."""
     path = raw_path.decode("latin-1")
     if "%" not in path:
         return path
-    return unquote(path.replace("%2F", _SLASH_OF_A_NAME).replace("%2f", _SLASH_OF_A_NAME))
+    return unquote(path.replace("%2F", _ESCAPED_SLASH).replace("%2f", _ESCAPED_SLASH))
 
 
 def name_in(segments: str) -> str:
     """The name of a model that stands in a route, its own slashes escaped or not."""
-    return segments.replace(_SLASH_OF_A_NAME, "/")
+    return segments.replace(_ESCAPED_SLASH, "/")
 
 
-def check(head: Head) -> None:
+def check(head: HttpHead) -> None:
     """Raises RequestRejected; the message never repeats what it refuses."""
     fields = head.fields
     if head.method not in _METHODS:
@@ -131,18 +131,18 @@ def check(head: Head) -> None:
 _BAD = "malformed_head"
 
 
-def _check_path(head: Head) -> None:
+def _check_path(head: HttpHead) -> None:
     if len(head.raw_path) > MAX_PATH_BYTES:
-        raise RouteNotFound(f"the path has more than {MAX_PATH_BYTES} bytes")
+        raise UnknownRoute(f"the path has more than {MAX_PATH_BYTES} bytes")
     if not _PATH.fullmatch(head.raw_path) or _ODD.search(head.path):
-        raise RouteNotFound("the path has dot segments, empty segments or odd characters")
+        raise UnknownRoute("the path has dot segments, empty segments or odd characters")
     if _SLASH.search(head.raw_path) and not _in_a_name(head.raw_path):
-        raise RouteNotFound("the path has an escaped slash where no name of a model stands")
+        raise UnknownRoute("the path has an escaped slash where no name of a model stands")
 
 
 def _in_a_name(path: bytes) -> bool:
     """Whether all escaped slashes are those of a model's name: they belong to it and separate
-    nothing (`route_of`)."""
+    nothing (`route_path`)."""
     name = _NAMED.match(path)
     return name is not None and not _SLASH.search(path, name.end())
 
@@ -153,11 +153,11 @@ def _check_names(names: Sequence[bytes]) -> None:
         raise _odd_character()
     if len(once) == len(names):
         return
-    seen: set[bytes] = set()
+    names_: set[bytes] = set()
     for name in names:
-        if name in seen and name not in _REPEATABLE:
-            raise MalformedBody(f"{_told(name)}: must be sent once", reason=_BAD)
-        seen.add(name)
+        if name in names_ and name not in _REPEATABLE:
+            raise MalformedBody(f"{_printable(name)}: must be sent once", reason=_BAD)
+        names_.add(name)
 
 
 def _plain(values: bytes) -> bool:
@@ -199,5 +199,5 @@ _KNOWN = re.compile(
 )
 
 
-def _told(name: bytes) -> str:
+def _printable(name: bytes) -> str:
     return name.decode() if _KNOWN.fullmatch(name) else "a header"

@@ -12,17 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gateway.protocols.http.head import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PATH_BYTES, Head
+from gateway.protocols.http.head import MAX_HEAD_BYTES, MAX_HEADERS, MAX_PATH_BYTES, HttpHead
 
 _REQUEST = re.compile(r"POST ((?:/[A-Za-z0-9_~@:-][A-Za-z0-9._~@:-]*)+) HTTP/1\.1")
 _FIELD = re.compile(r"\r\n([A-Za-z0-9_-]+): ?(?! )([\x20-\x7e]*)(?<! )(?=\r\n|\Z)")
 _HOST = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
 _LENGTH = re.compile(rb"(?i:\r\ncontent-length): ?([0-9]+)(?=\r\n|\Z)")
 _END = b"\r\n\r\n"
-_OF_CONNECTIONS = frozenset({"connection", "transfer-encoding", "upgrade", "proxy-connection"})
+_CONNECTION_FIELDS = frozenset({"connection", "transfer-encoding", "upgrade", "proxy-connection"})
 
 
-class PlainHead(Head):
+class PlainHead(HttpHead):
     """Without `content-length`: the body has come with it, and is as long as it said."""
 
     __slots__ = ()
@@ -37,18 +37,18 @@ class PlainHead(Head):
         self.known = None
 
 
-class Reader:
+class PlainHeadReader:
     """Of one connection, where most requests are like the one before but for their length: those
     have its very head."""
 
     __slots__ = ("_before", "_behind", "_last")
 
     def __init__(self) -> None:
-        self._last: Head
+        self._last: HttpHead
         self._before = _END  # of the length in the last head; no head has this
         self._behind = b""
 
-    def read(self, data: bytes) -> tuple[Head, bytes] | None:
+    def read(self, data: bytes) -> tuple[HttpHead, bytes] | None:
         """The head and the body, if that is all there is and it is of the form above."""
         raw, end, body = data.partition(_END)
         if not end:
@@ -65,7 +65,7 @@ class Reader:
         return head, body
 
 
-def _plain(raw: bytes, size: int) -> Head | None:
+def _plain(raw: bytes, size: int) -> HttpHead | None:
     """`raw`: without its end. `size`: of what is behind it."""
     if len(raw) >= MAX_HEAD_BYTES:
         return None
@@ -79,7 +79,7 @@ def _plain(raw: bytes, size: int) -> Head | None:
         or any(fields[2::3])  # what is left between the fields, and behind the last
         or not len(names) == len(headers) <= MAX_HEADERS
         or headers.pop("content-length", None) != str(size)
-        or (not _OF_CONNECTIONS.isdisjoint(headers) and not _only_stays(headers))
+        or (not _CONNECTION_FIELDS.isdisjoint(headers) and not _only_stays(headers))
         or not _HOST.fullmatch(headers.get("host", ""))
     ):
         return None
@@ -89,4 +89,4 @@ def _plain(raw: bytes, size: int) -> Head | None:
 def _only_stays(headers: Mapping[str, str]) -> bool:
     """Whether all that is said of the connection is that it stays, as it would anyway."""
     stays = headers.get("connection", "").lower() == "keep-alive"
-    return stays and len(_OF_CONNECTIONS.intersection(headers)) == 1
+    return stays and len(_CONNECTION_FIELDS.intersection(headers)) == 1

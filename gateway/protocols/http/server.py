@@ -14,7 +14,7 @@ from gateway.protocols.http.connection import App, HttpConnection
 
 _log = logging.getLogger(__name__)
 _BACKLOG = 2048
-_LOOK_S = 1.0  # at connections that rest for too long, and at the clock
+_POLL_S = 1.0  # at connections that rest for too long, and at the clock
 _CUT_S = 1.0  # for calls that are cut to give back what they hold
 
 
@@ -31,9 +31,9 @@ class HttpServer:
         self._connection = connection
         self._connections: set[HttpConnection] = set()
         self._empty = asyncio.Event()  # once it has stopped
-        self._tell_time()
+        self._update_date()
 
-    def _tell_time(self) -> None:
+    def _update_date(self) -> None:
         self.date = f"date: {formatdate(ambient.wall_s(), usegmt=True)}\r\n"
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
@@ -45,7 +45,7 @@ class HttpServer:
             )
             for each in sockets
         ]
-        self._looking = loop.create_task(self._look_after())
+        self._looking = loop.create_task(self._supervise())
 
     def serve(self, app: App) -> None:
         """Each exchange is begun with the one that is there."""
@@ -84,10 +84,10 @@ class HttpServer:
 
     # What runs beside
 
-    async def _look_after(self) -> None:
+    async def _supervise(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_S)
-            self._tell_time()
+            await asyncio.sleep(_POLL_S)
+            self._update_date()
             for connection in tuple(self._connections):
                 connection.close_if_idle(ambient.loop_s() - connection.idle_s)
 

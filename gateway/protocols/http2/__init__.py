@@ -3,7 +3,7 @@
 `hpack` reads and writes header blocks, `frames` cuts bytes into frames, `connection` is what both
 ends do (settings, pings, windows, header blocks in pieces, and the bounds on what a peer can make
 it do), `client` has calls on it and `message` what gRPC puts into DATA. Why our own:
-docs/decisions/052-own-http2.md.
+docs/decisions/014-http2-for-grpc.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Code(IntEnum):
     ENHANCE_YOUR_CALM = 0xB
 
 
-class Broken(Exception):
+class Http2Error(Exception):
     """The peer does not keep to the protocol: the connection ends with a GOAWAY of this code."""
 
     def __init__(self, code: Code, why: str) -> None:

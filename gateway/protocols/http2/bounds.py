@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.protocols.http2 import Broken, Code, frames
+from gateway.protocols.http2 import Code, Http2Error, frames
 
 STREAM_WINDOW: Final = 4 << 20
 CONNECTION_WINDOW: Final = 16 << 20
@@ -26,11 +26,11 @@ SMALL_BYTES: Final = SETTINGS_BYTES
 
 STEPS_AT_ONCE: Final = 2048
 """Frames of data taken before the loop gets to serve others; each of about a microsecond or two."""
-STEPS_OF_HEAD: Final = 128
+HEAD_STEPS: Final = 128
 """A header block counts as so many, since a call begins with it."""
-STEPS_OF_CONTROL: Final = 4
+CONTROL_STEPS: Final = 4
 """A frame that is answered counts as so many."""
-OCTETS_OF_STEP: Final = 8
+STEP_OCTETS: Final = 8
 """So many octets of a header block count as one more."""
 
 _EXACT: Final = frozenset(
@@ -42,12 +42,12 @@ def check_size(kind: int, size: int) -> None:
     """Of a frame of more than SMALL_BYTES. Raises Broken."""
     if kind == frames.DATA:
         if size > FRAME_BYTES:
-            raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+            raise Http2Error(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
     elif kind in _EXACT:
-        raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of fixed size has {size} bytes")
+        raise Http2Error(Code.FRAME_SIZE_ERROR, f"a frame of fixed size has {size} bytes")
     elif size > FRAME_BYTES:
-        raise Broken(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+        raise Http2Error(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
     elif kind == frames.SETTINGS:  # guard: A8.settings-count
-        raise Broken(Code.ENHANCE_YOUR_CALM, "more SETTINGS than there are")
+        raise Http2Error(Code.ENHANCE_YOUR_CALM, "more SETTINGS than there are")
     elif size > BLOCK_BYTES:  # guard: A8.nondata-size
-        raise Broken(Code.ENHANCE_YOUR_CALM, f"a frame without data has {size} bytes")
+        raise Http2Error(Code.ENHANCE_YOUR_CALM, f"a frame without data has {size} bytes")

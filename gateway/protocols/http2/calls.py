@@ -8,55 +8,61 @@ from copy import copy
 from typing import Any, Protocol
 
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
-from gateway.protocols.http2.message import PREFIX_BYTES, NoRoom, Status, read_prefix, too_large
+from gateway.protocols.http2.message import (
+    PREFIX_BYTES,
+    GrpcStatusError,
+    NoRoom,
+    read_prefix,
+    too_large,
+)
 from gateway.protocols.http2.sender import Stream
-from gateway.protocols.pieces import LARGE_BYTES, Pieces
+from gateway.protocols.pieces import LARGE_BYTES, PieceBuffer
 
 
 class Client(Protocol):
     """The connection, as far as its calls know it."""
 
     def make_room(self, call: StreamedCall) -> None: ...
-    def give_up_on(self, call: Call, why: Status) -> None: ...
-    def cancel(self, call: Call) -> None: ...
+    def give_up_on(self, call: Http2Call, why: GrpcStatusError) -> None: ...
+    def cancel(self, call: Http2Call) -> None: ...
 
 
-class Call(Stream):
+class Http2Call(Stream):
     """`answer` is its message, in pieces where it is large, or how it failed. Who does not wait for
     it any more cancels it."""
 
     length: int | None = None  # that the answer says it has
     answering = False  # its header fields have come
-    came_bytes = 0  # of the answer, all together
+    received_bytes = 0  # of the answer, all together
 
     def __init__(self, answer: Any, held: AnswerShare | None, max_bytes: int) -> None:
         """`max_bytes` is of one message."""
-        self.answer: asyncio.Future[bytes | Pieces | Status] = answer
+        self.answer: asyncio.Future[bytes | PieceBuffer | GrpcStatusError] = answer
         self.share = held
         self.max_bytes = max_bytes
-        self.pieces = Pieces()
+        self.pieces = PieceBuffer()
 
-    def fail(self, why: Status) -> None:
+    def fail(self, why: GrpcStatusError) -> None:
         if not self.answer.done():
             self.answer.set_result(why)
 
-    def refused(self) -> Status | None:
+    def refused(self) -> GrpcStatusError | None:
         """Why no more of it is taken."""
         size = self._message_bytes()
         if size > self.max_bytes:  # guard: A8.answer-bound
-            return Status("RESOURCE_EXHAUSTED", too_large(size, self.max_bytes))
+            return GrpcStatusError("RESOURCE_EXHAUSTED", too_large(size, self.max_bytes))
         # guard: A9.grpc-answers -> if not self._counts(self.pieces.size) and False:
         if not self._counts(self.pieces.size):
             return NoRoom("too many bytes of answers are held")
         return None
 
-    def whole(self) -> bytes | Pieces:
+    def whole(self) -> bytes | PieceBuffer:
         """The answer, once all has come. Raises Status for what is not one message."""
         pieces = self.pieces
         prefix = pieces.cut(PREFIX_BYTES) if pieces.size >= PREFIX_BYTES else b""
         compressed, length = read_prefix(prefix) if prefix else (0, -1)
         if length != pieces.size:
-            raise Status("INTERNAL", "the answer is not one message")
+            raise GrpcStatusError("INTERNAL", "the answer is not one message")
         if compressed:
             raise _compressed()
         self.share = None  # it is the caller's from now on
@@ -84,7 +90,7 @@ class Call(Stream):
         return int(read_prefix(begins)[1]) if len(begins) == PREFIX_BYTES else 0
 
 
-class StreamedCall(Call):
+class StreamedCall(Http2Call):
     """One with any number of answers, which `next` gives in turn: the server gets room for more
     when somebody waits for it. `answer` is how it ended, empty where that was well."""
 
@@ -96,7 +102,7 @@ class StreamedCall(Call):
     ) -> None:
         super().__init__(answer, held, max_bytes)
         self._client = client
-        self._came = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     async def next(self) -> bytes | None:
         """None behind the last. Raises Status: at once for want of room, else behind what came
@@ -112,8 +118,8 @@ class StreamedCall(Call):
                 self._check_end()
                 return None
             self._client.make_room(self)
-            self._came.clear()
-            await self._came.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
         compressed, length = read_prefix(pieces.cut(PREFIX_BYTES))
         if compressed:
             self._client.give_up_on(self, _compressed())
@@ -130,16 +136,16 @@ class StreamedCall(Call):
         self.pieces.clear()
         self._counts(0)  # guard: A9.grpc-abandoned
 
-    def fail(self, why: Status) -> None:
+    def fail(self, why: GrpcStatusError) -> None:
         super().fail(why)
         self.woken()
 
     def whole(self) -> bytes:
-        self._came.set()
+        self._arrived.set()
         return b""
 
     def woken(self) -> None:
-        self._came.set()
+        self._arrived.set()
 
     def ended(self) -> None:
         """What has come stays until it is taken; unless it was given up."""
@@ -148,10 +154,10 @@ class StreamedCall(Call):
     def _check_end(self) -> None:
         """Raises Status."""
         status = self.answer.result()
-        if isinstance(status, Status):
+        if isinstance(status, GrpcStatusError):
             raise copy(status)
         if self.pieces.size:
-            raise Status("INTERNAL", "the answers end within a message")
+            raise GrpcStatusError("INTERNAL", "the answers end within a message")
 
     def _counts(self, size: int) -> bool:
         return super()._counts(size + self._taken_bytes)
@@ -160,5 +166,5 @@ class StreamedCall(Call):
         return self._announced_bytes()
 
 
-def _compressed() -> Status:
-    return Status("INTERNAL", "the answer is compressed, which nobody asked for")
+def _compressed() -> GrpcStatusError:
+    return GrpcStatusError("INTERNAL", "the answer is compressed, which nobody asked for")

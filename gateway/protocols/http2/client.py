@@ -4,6 +4,7 @@ HTTP/2)."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from typing import Final
 
@@ -15,11 +16,11 @@ from gateway.protocols.http2.bounds import (
     HEAD_LIST_BYTES,
     STREAM_WINDOW,
 )
-from gateway.protocols.http2.calls import Call, StreamedCall
+from gateway.protocols.http2.calls import Http2Call, StreamedCall
 from gateway.protocols.http2.connection import Http2Connection
 from gateway.protocols.http2.hpack import Decoder, Field
-from gateway.protocols.http2.message import Status, code_of, is_grpc, words_of
-from gateway.protocols.http2.request import OF_HTTP_1
+from gateway.protocols.http2.message import GrpcStatusError, code_name, decode_message, is_grpc
+from gateway.protocols.http2.request import CONNECTION_FIELDS
 from gateway.protocols.http2.sender import Fields
 
 QUIET_S: Final = 30.0  # with calls on it, before the server is asked whether it is there
@@ -38,7 +39,7 @@ _GREETING = (
     )
     + frames.window_update(0, CONNECTION_WINDOW - frames.USUAL_WINDOW)
 )
-_OF_HTTP = {  # of an answer that is not gRPC's (http-grpc-status-mapping.md)
+_CODES_BY_HTTP_STATUS = {  # of an answer that is not gRPC's (http-grpc-status-mapping.md)
     400: "INTERNAL",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -48,14 +49,17 @@ _OF_HTTP = {  # of an answer that is not gRPC's (http-grpc-status-mapping.md)
     503: "UNAVAILABLE",
     504: "UNAVAILABLE",
 }
-_OF_RESET = {
+_CODES_BY_RESET = {
     Code.REFUSED_STREAM: "UNAVAILABLE",
     Code.CANCEL: "CANCELLED",
     Code.ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
 }
 
 
-class Head:
+_CONTROLS = re.compile(rb"[\0\r\n]")  # RFC 9113, section 8.2.1
+
+
+class AnswerHead:
     """What the header fields of an answer say: those before its message, or behind it."""
 
     __slots__ = ("details", "http", "length", "refused", "status")
@@ -63,41 +67,45 @@ class Head:
     def __init__(self, fields: list[Field] | None) -> None:
         """Raises BadStream."""
         self.status: str | None = None  # of gRPC; there is one at the end
-        self.refused: Status | None = None  # it is no answer of gRPC
+        self.refused: GrpcStatusError | None = None  # it is no answer of gRPC
         self.details = ""
         self.http = b""
         self.length: int | None = None
         if fields is None:
-            self.refused = Status("RESOURCE_EXHAUSTED", "received metadata size exceeds limit")
+            self.refused = GrpcStatusError(
+                "RESOURCE_EXHAUSTED", "received metadata size exceeds limit"
+            )
             return
         http, kind, last = b"", b"", b""
         for name, value in fields:
             if name == b"grpc-status":
-                self.status = code_of(value)
+                self.status = code_name(value)
             elif name == b"grpc-message":
-                self.details = words_of(value)
+                self.details = decode_message(value)
             elif name == b":status" and not last:
                 self.http = http = value
             elif name == b"content-type":
                 kind = value
             elif name == b"content-length" and self.length is None and value.isdigit():
                 self.length = int(value[:18])
-            elif not _may_answer(name):
+            elif not _may_answer(name) or _CONTROLS.search(value):
                 raise BadStream(Code.PROTOCOL_ERROR, "a header field that is none")
             last = name
         if http[:1] == b"1":  # an interim answer; the real one follows
             return
         if http and self.status is None and (http != b"200" or not is_grpc(kind)):
-            code = _OF_HTTP.get(int(http), "UNKNOWN") if http.isdigit() else "UNKNOWN"
+            code = _CODES_BY_HTTP_STATUS.get(int(http), "UNKNOWN") if http.isdigit() else "UNKNOWN"
             words = http.decode("ascii", "replace")
-            self.refused = Status(code, f"the answer is not gRPC's; its HTTP status is {words}")
+            self.refused = GrpcStatusError(
+                code, f"the answer is not gRPC's; its HTTP status is {words}"
+            )
 
 
 def _may_answer(name: bytes) -> bool:
     """Whether a field may stand in an answer, and again where it did before."""
     if not name or name[0] == 0x3A or name != name.lower() or name == b"content-length":
         return False
-    return name not in OF_HTTP_1
+    return name not in CONNECTION_FIELDS
 
 
 class Http2Client(Http2Connection):
@@ -106,11 +114,11 @@ class Http2Client(Http2Connection):
     def __init__(self, max_answer_bytes: int) -> None:
         super().__init__()
         self._most_bytes = max_answer_bytes
-        self._decoder = Decoder(Head, HEAD_LIST_BYTES)
+        self._decoder = Decoder(AnswerHead, HEAD_LIST_BYTES)
         self._known = self._decoder.known
         self._next_id = 1
         self._most_calls = frames.MOST_WINDOW
-        self._waiting: deque[tuple[Call, Fields, bytes]] = (
+        self._waiting: deque[tuple[Http2Call, Fields, bytes]] = (
             deque()
         )  # until the server takes one more
         self._leaving = False  # no new calls
@@ -126,10 +134,10 @@ class Http2Client(Http2Connection):
         own: bytes,
         message: bytes,
         held: AnswerShare | None = None,
-    ) -> Call:
+    ) -> Http2Call:
         """`begins` are header fields that all calls of a kind share, `own` is a block of this one's
         own. Its answer is counted in `held`, where it stays once it is whole."""
-        call = Call(self._loop.create_future(), held, self._most_bytes)
+        call = Http2Call(self._loop.create_future(), held, self._most_bytes)
         self._enter(call, (begins, own), message)
         return call
 
@@ -145,23 +153,23 @@ class Http2Client(Http2Connection):
         self._enter(call, (begins, own), message)
         return call
 
-    def _enter(self, call: Call, head: Fields, message: bytes) -> None:
+    def _enter(self, call: Http2Call, head: Fields, message: bytes) -> None:
         if len(self._streams) < self._most_calls:
             self._begin(call, head, message)
         else:
             self._waiting.append((call, head, message))
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: Http2Call) -> None:
         """Harmless for one that has ended."""
         if not call.id:
             for each in tuple(self._waiting):
                 if each[0] is call:
                     self._waiting.remove(each)
         elif self._streams.get(call.id) is call:
-            self._transport.write(frames.reset(call.id, Code.CANCEL))
+            self._write_reset(call.id, Code.CANCEL)
             self._ended(call)
 
-    def give_up_on(self, call: Call, why: Status) -> None:
+    def give_up_on(self, call: Http2Call, why: GrpcStatusError) -> None:
         """Nothing more of it is taken."""
         call.fail(why)
         call.pieces.clear()
@@ -186,7 +194,7 @@ class Http2Client(Http2Connection):
         if not self._streams and not self._waiting and not self._lost:
             self.give_up(Code.NO_ERROR, "the connection was closed")
 
-    def _begin(self, call: Call, head: Fields, message: bytes) -> None:
+    def _begin(self, call: Http2Call, head: Fields, message: bytes) -> None:
         call.id = number = self._next_id
         self._next_id = number + 2
         if number >= _LAST_STREAM:
@@ -218,7 +226,7 @@ class Http2Client(Http2Connection):
         if not self.greeted.done():
             self.greeted.set_result(why)
         for call in calls:  # guard: A8.connection-loss
-            call.fail(Status("UNAVAILABLE", why))
+            call.fail(GrpcStatusError("UNAVAILABLE", why))
             call.ended()
 
     def _set(self, name: int, value: int) -> None:
@@ -236,7 +244,7 @@ class Http2Client(Http2Connection):
         head = self._known.get(block) or self._decoder.decode(block)
         call = self._streams.get(stream)
         if call is None:
-            self._check_closed(stream)
+            self._check_in_transit(stream, ended)
             self._count()
         elif head.http and call.answering:  # guard: A8.answer-trailers
             raise BadStream(Code.PROTOCOL_ERROR, "a pseudo-header behind an answer")
@@ -252,10 +260,10 @@ class Http2Client(Http2Connection):
             if head.http[:1] != b"1":
                 call.answering, call.length = True, head.length
 
-    def _on_data(self, call: Call, data: bytes, ended: bool) -> None:
+    def _on_data(self, call: Http2Call, data: bytes, ended: bool) -> None:
         pieces = call.pieces
         pieces.add(data)
-        call.came_bytes += len(data)
+        call.received_bytes += len(data)
         # What is smaller neither counts nor is too large.
         large = pieces.size > UNCOUNTED_BYTES or pieces.size > self._most_bytes
         if large and (why := call.refused()) is not None:
@@ -265,13 +273,13 @@ class Http2Client(Http2Connection):
         else:
             call.woken()
 
-    def _on_reset(self, call: Call, code: int) -> None:
-        status = _OF_RESET.get(Code(code), "INTERNAL") if code in _CODES else "INTERNAL"
-        call.fail(Status(status, f"Received RST_STREAM with error code {code}"))
+    def _on_reset(self, call: Http2Call, code: int) -> None:
+        status = _CODES_BY_RESET.get(Code(code), "INTERNAL") if code in _CODES else "INTERNAL"
+        call.fail(GrpcStatusError(status, f"Received RST_STREAM with error code {code}"))
         self._ended(call)
 
-    def _on_bad(self, call: Call, exc: BadStream) -> None:
-        call.fail(Status("UNKNOWN", f"Stream removed: {exc.why}"))
+    def _on_bad(self, call: Http2Call, exc: BadStream) -> None:
+        call.fail(GrpcStatusError("UNKNOWN", f"Stream removed: {exc.why}"))
         self._ended(call)
 
     def _on_goaway(self, last: int, code: int) -> None:
@@ -279,10 +287,12 @@ class Http2Client(Http2Connection):
         # guard: A8.goaway-retry -> for call in [call for call in self._streams.values() if call.id
         #   < 0]:
         for call in [call for call in self._streams.values() if call.id > last]:
-            call.fail(Status("UNAVAILABLE", "the server is going away"))
+            call.fail(GrpcStatusError("UNAVAILABLE", "the server is going away"))
             self._ended(call)
         while self._waiting:
-            self._waiting.popleft()[0].fail(Status("UNAVAILABLE", "the server is going away"))
+            self._waiting.popleft()[0].fail(
+                GrpcStatusError("UNAVAILABLE", "the server is going away")
+            )
         if not self._streams:
             self.retire()
 
@@ -294,35 +304,33 @@ class Http2Client(Http2Connection):
 
     # The end of a call
 
-    def _finish(self, call: Call, status: str, details: str, ended: bool) -> None:
+    def _finish(self, call: Http2Call, status: str, details: str, ended: bool) -> None:
         if status != "OK":
             self._close(call, status, details, ended)
             return
         if not ended:
             self._close(call, "INTERNAL", "the answer goes on behind its status", ended)
-        elif call.length not in (None, call.came_bytes):  # guard: A8.answer-length
+        elif call.length not in (None, call.received_bytes):  # guard: A8.answer-length
             self._close(call, "INTERNAL", "the answer is not as long as it says", ended)
         else:
             try:
                 if not call.answer.done():
                     call.answer.set_result(call.whole())
-            except Status as exc:
+            except GrpcStatusError as exc:
                 call.fail(exc)
             if call.unsent is not None:
-                self._stop(call)
+                self._transport.write(frames.reset(call.id, Code.CANCEL))
             self._ended(call)
 
-    def _close(self, call: Call, status: str, details: str, ended: bool) -> None:
-        call.fail(Status(status, details))
-        if not ended or call.unsent is not None:
-            self._stop(call)
+    def _close(self, call: Http2Call, status: str, details: str, ended: bool) -> None:
+        call.fail(GrpcStatusError(status, details))
+        if not ended:
+            self._write_reset(call.id, Code.CANCEL)
+        elif call.unsent is not None:
+            self._transport.write(frames.reset(call.id, Code.CANCEL))
         self._ended(call)
 
-    def _stop(self, call: Call) -> None:
-        """The server sends more of it, or wants no more."""
-        self._transport.write(frames.reset(call.id, Code.CANCEL))
-
-    def _ended(self, call: Call) -> None:
+    def _ended(self, call: Http2Call) -> None:
         del self._streams[call.id]
         call.unsent = None
         call.ended()

@@ -15,16 +15,16 @@ import asyncio
 from typing import Any, Final, cast
 
 from gateway.core import ambient
-from gateway.protocols.http2 import BadStream, Broken, Code, frames
+from gateway.protocols.http2 import BadStream, Code, Http2Error, frames
 from gateway.protocols.http2.bounds import (
     BLOCK_BYTES,
     BLOCK_FRAMES,
     CONNECTION_WINDOW,
-    OCTETS_OF_STEP,
+    CONTROL_STEPS,
+    HEAD_STEPS,
     SMALL_BYTES,
+    STEP_OCTETS,
     STEPS_AT_ONCE,
-    STEPS_OF_CONTROL,
-    STEPS_OF_HEAD,
     STREAM_WINDOW,
     check_size,
 )
@@ -36,13 +36,16 @@ from gateway.protocols.http2.sender import (
     FrameSender,
     Stream,
 )
-from gateway.protocols.pieces import Pieces
+from gateway.protocols.pieces import PieceBuffer
 
 _UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more answers
 _LINGER_S: Final = 1.0
-_TELLS_OF_STREAM: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
+_STREAM_UPDATE_BYTES: Final = STREAM_WINDOW // 2  # bytes, when the peer is told of more room
 _DISCARDED_BYTES: Final = 1 << 14  # of streams that have ended, which count as a frame without call
-_WINDOWS_OF_CONTROL: Final = 8  # of streams that SETTINGS change, which count as one more
+_CLOSED_STREAMS: Final = 1024
+"""Streams that are remembered because this end closed them while the peer could still send."""
+_CONTROL_WINDOWS: Final = 8  # of streams that SETTINGS change, which count as one more
+_DEPENDS_ON_ITSELF: Final = 0x100  # a flag that no frame has
 _NOTHING: Final = -1  # may come: the connection has ended
 _PADDED: Final = frames.PADDED
 _WHOLE_HEAD: Final = frames.END_HEADERS
@@ -57,18 +60,20 @@ class Http2Connection(FrameSender):
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.loop_clock(self._loop)
-        self._pieces = Pieces()  # of a frame that is not whole
+        self._pieces = PieceBuffer()  # of a frame that is not whole
         self._wanted_bytes = 0  # before it is worth another look
         self._only: int | None = frames.SETTINGS  # the one kind of frame that may come now
         self._streams: dict[int, Any] = {}
+        self._closed_streams: dict[int, None] = {}  # streams of which frames may be under way
+        self._forgotten = 0  # the highest stream that was remembered there and is no more
         self._room = CONNECTION_WINDOW  # that all streams of the peer have, when it has been told
         self._received = 0  # of it, since the peer was told of more
         self._rests = False  # reading: what has come is taken when others have had their turn
-        self._block = Pieces()  # of a header block that is not whole
-        self._block_of = self._block_flags = self._block_frames = 0
+        self._block = PieceBuffer()  # of a header block that is not whole
+        self._block_stream = self._block_flags = self._block_frames = 0
         self._greeted = False  # the peer's first SETTINGS have come
         self._controls_since_s = 0.0
-        self._came = False  # anything, since somebody looked
+        self._has_received = False  # anything, since somebody looked
         self._probing = False
         self._quiet_s = self._pong_s = 0.0
         self._looks: asyncio.TimerHandle | None = None
@@ -108,7 +113,7 @@ class Http2Connection(FrameSender):
     def data_received(self, data: bytes) -> None:
         if self._lost:
             return
-        self._came = True
+        self._has_received = True
         pieces = self._pieces
         if pieces.size:
             pieces.add(data)
@@ -120,7 +125,7 @@ class Http2Connection(FrameSender):
     def _take_frames(self, data: bytes) -> None:
         try:
             self._cut(data)
-        except Broken as exc:
+        except Http2Error as exc:
             self.give_up(exc.code, exc.why)
 
     def _rest(self) -> None:
@@ -169,11 +174,11 @@ class Http2Connection(FrameSender):
     def _watch(self, quiet_s: float, pong_s: float) -> None:
         """From now on: a peer of which nothing comes for so long is asked whether it is there."""
         self._quiet_s, self._pong_s = quiet_s, pong_s
-        self._looks = self._loop.call_later(quiet_s, self._look)
+        self._looks = self._loop.call_later(quiet_s, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         wait_s = self._quiet_s
-        if not self._came and self._awaits():
+        if not self._has_received and self._awaits():
             if self._probing:
                 self.give_up(Code.NO_ERROR, "the other end does not answer")
                 self._transport.abort()
@@ -183,8 +188,8 @@ class Http2Connection(FrameSender):
             self._probing = True
         else:
             self._probing = False
-        self._came = False
-        self._looks = self._loop.call_later(wait_s, self._look)
+        self._has_received = False
+        self._looks = self._loop.call_later(wait_s, self._check)
 
     def _awaits(self) -> bool:
         """Whether it matters that the peer is there."""
@@ -194,7 +199,7 @@ class Http2Connection(FrameSender):
 
     def _cut(self, data: bytes) -> None:
         """Take the frames in these bytes; what is there of one that is not whole waits. Raises
-        Broken for a frame that is too long as soon as its head is here."""
+        Http2Error for a frame that is too long as soon as its head is here."""
         at, end, wanted, steps = 0, len(data), _HEAD_BYTES, STEPS_AT_ONCE
         last = end - _HEAD_BYTES  # where a head can begin
         while at <= last:
@@ -216,7 +221,7 @@ class Http2Connection(FrameSender):
                 return
             payload = data[begins:behind]
             if kind == _HEADERS and flags & _IN_PIECES == _WHOLE_HEAD and stream:
-                steps -= STEPS_OF_HEAD + size // OCTETS_OF_STEP
+                steps -= HEAD_STEPS + size // STEP_OCTETS
                 try:
                     self._on_head(stream, payload, flags & _END_STREAM != 0)
                 except BadStream as exc:
@@ -228,7 +233,7 @@ class Http2Connection(FrameSender):
                 steps -= 1
                 self._take_data(flags, stream, payload)
             else:
-                steps -= STEPS_OF_CONTROL + size // OCTETS_OF_STEP
+                steps -= CONTROL_STEPS + size // STEP_OCTETS
                 self._take(kind, flags, stream, payload)
             if steps <= 0 and at < end and not self._lost:  # guard: A8.yield-turn
                 wanted = 0
@@ -245,9 +250,9 @@ class Http2Connection(FrameSender):
             return False
         if not self._greeted:
             if kind != frames.SETTINGS:
-                raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
-        elif kind != frames.CONTINUATION or stream != self._block_of:
-            raise Broken(Code.PROTOCOL_ERROR, "a header block is broken off")
+                raise Http2Error(Code.PROTOCOL_ERROR, "no SETTINGS come first")
+        elif kind != frames.CONTINUATION or stream != self._block_stream:
+            raise Http2Error(Code.PROTOCOL_ERROR, "a header block is broken off")
         return True
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
@@ -261,19 +266,18 @@ class Http2Connection(FrameSender):
             if kind == frames.RST_STREAM:
                 self._take_reset(stream, payload)
             elif kind == frames.PUSH_PROMISE:
-                raise Broken(Code.PROTOCOL_ERROR, "a push, which nobody allowed")
+                raise Http2Error(Code.PROTOCOL_ERROR, "a push, which nobody allowed")
             elif kind == frames.PRIORITY:
-                if not stream or len(payload) != 5:
-                    raise Broken(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form")
+                self._take_priority(stream, payload)
             elif kind in (frames.SETTINGS, frames.PING, frames.GOAWAY):
                 if stream:
-                    raise Broken(Code.PROTOCOL_ERROR, "a frame of the connection on a stream")
+                    raise Http2Error(Code.PROTOCOL_ERROR, "a frame of the connection on a stream")
                 if kind == frames.SETTINGS:
                     self._take_settings(flags, payload)
                 elif kind == frames.PING:
                     self._take_ping(flags, payload)
                 elif len(payload) < 8:
-                    raise Broken(Code.FRAME_SIZE_ERROR, "a GOAWAY of another form")
+                    raise Http2Error(Code.FRAME_SIZE_ERROR, "a GOAWAY of another form")
                 else:
                     last = frames.number(payload) & frames.MOST_WINDOW
                     self._on_goaway(last, frames.number(payload, 4))
@@ -283,11 +287,11 @@ class Http2Connection(FrameSender):
         self._received = received = self._received + size
         if received + received >= self._room:
             self._make_room_for_all()
-        found = self._streams.get(stream)
+        call = self._streams.get(stream)
         data = frames.unpadded(flags, payload) if flags & _PADDED else payload
         ended = flags & _END_STREAM != 0
-        if found is None or found.discards:
-            self._discard(stream, found, size, ended)
+        if call is None or call.discards:
+            self._discard(stream, call, size, ended)
             return
         if data or ended:
             # guard: A8.flood-credit -> self._controls -= CONTROLS_PER_FRAME
@@ -295,25 +299,25 @@ class Http2Connection(FrameSender):
                 self._controls -= CONTROLS_PER_FRAME
         else:
             self._count()
-        found.received = received = found.received + size
-        if received >= _TELLS_OF_STREAM:
+        call.received = received = call.received + size
+        if received >= _STREAM_UPDATE_BYTES:
             if received > STREAM_WINDOW:  # guard: A8.window-bound
-                self._reset(found, Code.FLOW_CONTROL_ERROR)
+                self._reset(call, Code.FLOW_CONTROL_ERROR)
                 return
-            if not ended and not found.held:
-                self._make_room(found)
-        self._on_data(found, data, ended)
+            if not ended and not call.held:
+                self._make_room(call)
+        self._on_data(call, data, ended)
 
-    def _discard(self, stream: int, found: Any, size: int, ended: bool) -> None:
+    def _discard(self, stream: int, call: Any, size: int, ended: bool) -> None:
         """Frames of a stream that has ended may still be under way (section 5.1). They get their
         room in the connection back, as they must, and so they are counted: without end they would
         be a way to make us work."""
-        if found is None:
-            self._check_closed(stream)
+        if call is None:
+            self._check_in_transit(stream, ended)
         self._controls += size // _DISCARDED_BYTES  # guard: A8.ended-stream-data
         self._count()  # guard: A8.ended-stream-data
-        if found is not None:
-            self._on_discarded(found, ended)
+        if call is not None:
+            self._on_discarded(call, ended)
 
     def _make_room(self, stream: Stream) -> None:
         self._transport.write(frames.window_update(stream.id, stream.received))
@@ -327,27 +331,32 @@ class Http2Connection(FrameSender):
 
     def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
         if not stream:
-            raise Broken(Code.PROTOCOL_ERROR, "header fields of no stream")
+            raise Http2Error(Code.PROTOCOL_ERROR, "header fields of no stream")
+        size = len(payload) - (1 if flags & frames.PADDED else 0)
         if flags & frames.PADDED:
             payload = frames.unpadded(flags, payload)
         if flags & frames.PRIORITISED:
-            if len(payload) < 5:
-                raise Broken(Code.FRAME_SIZE_ERROR, "HEADERS that end within their priority")
-            payload = payload[5:]
+            if size < frames.PRIORITY_BYTES:
+                raise Http2Error(Code.FRAME_SIZE_ERROR, "HEADERS that end within their priority")
+            if len(payload) < frames.PRIORITY_BYTES:
+                raise Http2Error(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
+            if frames.number(payload) & frames.MOST_WINDOW == stream:
+                flags |= _DEPENDS_ON_ITSELF
+            payload = payload[frames.PRIORITY_BYTES :]
         if flags & frames.END_HEADERS:
             self._head(stream, payload, flags)
         else:
-            self._block_of, self._block_flags = stream, flags
+            self._block_stream, self._block_flags = stream, flags
             self._only = frames.CONTINUATION
             self._hold(payload)
 
     def _take_continuation(self, flags: int, payload: bytes) -> None:
-        if not self._block_of:
-            raise Broken(Code.PROTOCOL_ERROR, "a CONTINUATION of nothing")
+        if not self._block_stream:
+            raise Http2Error(Code.PROTOCOL_ERROR, "a CONTINUATION of nothing")
         self._hold(payload)
         if flags & frames.END_HEADERS:
-            block, stream = self._block.take(), self._block_of
-            self._block_of = self._block_frames = 0
+            block, stream = self._block.take(), self._block_stream
+            self._block_stream = self._block_frames = 0
             self._only = None
             self._head(stream, block, self._block_flags)
 
@@ -356,43 +365,58 @@ class Http2Connection(FrameSender):
         self._block_frames += 1
         # guard: A8.header-continuation
         if self._block.size > BLOCK_BYTES or self._block_frames > BLOCK_FRAMES:
-            raise Broken(Code.ENHANCE_YOUR_CALM, "a header block that is too long")
+            raise Http2Error(Code.ENHANCE_YOUR_CALM, "a header block that is too long")
 
     def _head(self, stream: int, block: bytes, flags: int) -> None:
         try:
             self._on_head(stream, block, flags & frames.END_STREAM != 0)
+            if flags & _DEPENDS_ON_ITSELF:
+                raise BadStream(Code.PROTOCOL_ERROR, "a stream that depends on itself")
         except BadStream as exc:
             self._refuse(stream, exc)
 
     def _refuse(self, stream: int, exc: BadStream) -> None:
-        if (found := self._streams.get(stream)) is not None:
-            self._transport.write(frames.reset(stream, exc.code))
-            self._on_bad(found, exc)
+        if (call := self._streams.get(stream)) is not None:
+            self._write_reset(stream, exc.code)
+            self._on_bad(call, exc)
 
     def _on_bad(self, stream: Any, exc: BadStream) -> None:
         self._on_reset(stream, exc.code)
 
+    def _take_priority(self, stream: int, payload: bytes) -> None:
+        """Priorities change nothing here; what breaks their form does (RFC 9113, section 6.3, and
+        RFC 7540, section 5.3.1)."""
+        if not stream:
+            raise Http2Error(Code.PROTOCOL_ERROR, "a PRIORITY of no stream")
+        if len(payload) != frames.PRIORITY_BYTES:
+            if stream not in self._streams:  # an RST_STREAM would be an error
+                raise Http2Error(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form")
+            self._refuse(stream, BadStream(Code.FRAME_SIZE_ERROR, "a PRIORITY of another form"))
+        elif frames.number(payload) & frames.MOST_WINDOW == stream:
+            self._refuse(stream, BadStream(Code.PROTOCOL_ERROR, "a stream that depends on itself"))
+
     def _take_reset(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
-            raise Broken(Code.FRAME_SIZE_ERROR, "a RST_STREAM of another form")
-        found = self._streams.get(stream)
-        if found is None:
+            raise Http2Error(Code.FRAME_SIZE_ERROR, "a RST_STREAM of another form")
+        call = self._streams.get(stream)
+        if call is None:
             self._check_closed(stream)
+            self._closed_streams.pop(stream, None)
         else:
-            self._on_reset(found, frames.number(payload))
+            self._on_reset(call, frames.number(payload))
 
     def _take_ping(self, flags: int, payload: bytes) -> None:
         if len(payload) != 8:
-            raise Broken(Code.FRAME_SIZE_ERROR, "a PING of another form")
+            raise Http2Error(Code.FRAME_SIZE_ERROR, "a PING of another form")
         if not flags & frames.ACK:
             self._answer(frames.frame(frames.PING, frames.ACK, 0, payload))
 
     def _take_settings(self, flags: int, payload: bytes) -> None:
         if flags & frames.ACK:
             if payload:
-                raise Broken(Code.FRAME_SIZE_ERROR, "an ACK of SETTINGS that says more")
+                raise Http2Error(Code.FRAME_SIZE_ERROR, "an ACK of SETTINGS that says more")
             if not self._greeted:
-                raise Broken(Code.PROTOCOL_ERROR, "no SETTINGS come first")
+                raise Http2Error(Code.PROTOCOL_ERROR, "no SETTINGS come first")
             return
         for name, value in frames.read_settings(payload).items():
             self._set(name, value)
@@ -409,46 +433,75 @@ class Http2Connection(FrameSender):
                 self._encoder = Encoder(value)
         elif name == frames.INITIAL_WINDOW_SIZE:
             if value > frames.MOST_WINDOW:
-                raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is too large")
+                raise Http2Error(Code.FLOW_CONTROL_ERROR, "a window that is too large")
             more, self._peer_window = value - self._peer_window, value
             if more:
                 # guard: A8.settings-windows
-                self._controls += len(self._streams) // _WINDOWS_OF_CONTROL
-                for stream in self._streams.values():
-                    self._widen(stream, more)
+                self._controls += len(self._streams) // _CONTROL_WINDOWS
+                try:
+                    for stream in self._streams.values():
+                        self._widen(stream, more)
+                except BadStream as exc:
+                    raise Http2Error(exc.code, exc.why) from None
         elif name == frames.MAX_FRAME_SIZE:
             if not frames.USUAL_FRAME_BYTES <= value < 1 << 24:
-                raise Broken(Code.PROTOCOL_ERROR, "a frame size that is none")
+                raise Http2Error(Code.PROTOCOL_ERROR, "a frame size that is none")
             self._peer_frame_bytes = value
         elif name == frames.ENABLE_PUSH and value > 1:
-            raise Broken(Code.PROTOCOL_ERROR, "a setting that is neither 0 nor 1")
+            raise Http2Error(Code.PROTOCOL_ERROR, "a setting that is neither 0 nor 1")
 
     def _take_window(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:
-            raise Broken(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE of another form")
+            raise Http2Error(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE of another form")
         self._controls = controls = self._controls + 1
         if controls > CONTROLS_PER_S:
             self._count_anew()
         more = int.from_bytes(payload) & _STREAM
         if not stream:
             self._window += more
-            if not more or self._window > frames.MOST_WINDOW:
-                raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is none")
-        elif (found := self._streams.get(stream)) is None:
+            if not more:
+                raise Http2Error(Code.PROTOCOL_ERROR, "a WINDOW_UPDATE of nothing")
+            if self._window > frames.MOST_WINDOW:
+                raise Http2Error(Code.FLOW_CONTROL_ERROR, "a window that is too large")
+        elif (call := self._streams.get(stream)) is None:
             if not self._was_open(stream):
                 raise _never_opened()
             return
         elif not more:
-            self._reset(found, Code.PROTOCOL_ERROR)
+            self._reset(call, Code.PROTOCOL_ERROR)
         else:
-            self._widen(found, more)
+            try:
+                self._widen(call, more)
+            except BadStream as exc:
+                self._refuse(stream, exc)
         if self._unsent:
             self._send_more()
 
+    def _write_reset(self, stream: int, code: Code) -> None:
+        """End a stream that the peer may not have ended."""
+        self._transport.write(frames.reset(stream, code))
+        closed = self._closed_streams
+        closed[stream] = None
+        if len(closed) > _CLOSED_STREAMS:
+            oldest = next(iter(closed))
+            del closed[oldest]
+            self._forgotten = max(self._forgotten, oldest)
+
     def _check_closed(self, stream: int) -> None:
-        """Frames of a stream that has ended may still be under way (section 5.1)."""
+        """Raises Http2Error for one that was never open; for one that has ended the peer may send
+        RST_STREAM, WINDOW_UPDATE and PRIORITY (section 5.1)."""
         if not self._was_open(stream):
             raise _never_opened()
+
+    def _check_in_transit(self, stream: int, ended: bool) -> None:
+        """HEADERS or DATA of a stream that is not open: they may have been under way when this end
+        closed it. Raises Http2Error where the peer had ended it (section 5.1)."""
+        self._check_closed(stream)
+        # guard: A8.closed-stream -> return
+        if stream not in self._closed_streams and stream > self._forgotten:
+            raise Http2Error(Code.STREAM_CLOSED, "a frame of a stream that its sender has ended")
+        if ended:
+            self._closed_streams.pop(stream, None)
 
     def _count(self) -> None:
         """A frame that brings no call on."""
@@ -460,18 +513,18 @@ class Http2Connection(FrameSender):
         """So many are a flood unless they took a second: the clock is asked once for all."""
         now_s = self._now_s()
         if now_s - self._controls_since_s < 1:  # guard: A8.control-flood
-            raise Broken(Code.ENHANCE_YOUR_CALM, "too many frames that carry no call")
+            raise Http2Error(Code.ENHANCE_YOUR_CALM, "too many frames that carry no call")
         self._controls, self._controls_since_s = 0, now_s
 
     def _answer(self, data: bytes) -> None:
         if self._transport.get_write_buffer_size() > _UNREAD_BYTES:
-            raise Broken(Code.ENHANCE_YOUR_CALM, "answers to frames are not read")
+            raise Http2Error(Code.ENHANCE_YOUR_CALM, "answers to frames are not read")
         self._transport.write(data)
 
 
-def _never_opened() -> Broken:
-    return Broken(Code.PROTOCOL_ERROR, "a frame of a stream that nobody has opened")
+def _never_opened() -> Http2Error:
+    return Http2Error(Code.PROTOCOL_ERROR, "a frame of a stream that nobody has opened")
 
 
-def _no_room() -> Broken:
-    return Broken(Code.FLOW_CONTROL_ERROR, "more data than there is room for")
+def _no_room() -> Http2Error:
+    return Http2Error(Code.FLOW_CONTROL_ERROR, "more data than there is room for")

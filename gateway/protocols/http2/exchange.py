@@ -18,10 +18,16 @@ from gateway.core.errors import GatewayError
 from gateway.core.held_bytes import NOBODY, HeldBytes
 from gateway.protocols.http2 import frames
 from gateway.protocols.http2.hpack import Field, literal
-from gateway.protocols.http2.message import PREFIX_BYTES, Status, number_of, told_of, too_large
-from gateway.protocols.http2.request import RequestHead
+from gateway.protocols.http2.message import (
+    PREFIX_BYTES,
+    GrpcStatusError,
+    code_number,
+    encode_message,
+    too_large,
+)
+from gateway.protocols.http2.request import Http2RequestHead
 from gateway.protocols.http2.sender import Fields, Stream
-from gateway.protocols.pieces import Pieces
+from gateway.protocols.pieces import PieceBuffer
 
 ANSWER: Final[tuple[Field, ...]] = (
     (b":status", b"200"),
@@ -31,7 +37,7 @@ ANSWER: Final[tuple[Field, ...]] = (
 OK: Final[tuple[Field, ...]] = ((b"grpc-status", b"0"),)
 _MESSAGES_AT_ONCE: Final = 16  # that are there already, before others get a turn
 
-App = Callable[["Exchange"], Coroutine[Any, Any, None]]
+App = Callable[["Http2Exchange"], Coroutine[Any, Any, None]]
 """It ends each exchange, whatever happens to itself."""
 
 
@@ -48,7 +54,7 @@ class Serving:
     max_bytes: int
 
 
-class Host(Protocol):
+class Http2ServerPort(Protocol):
     """The server, as far as its connections know it."""
 
     stopping: bool
@@ -58,42 +64,46 @@ class Host(Protocol):
 
     def opened(self, connection: Any) -> None: ...
     def closed(self, connection: Any) -> None: ...
-    def serving(self, exchange: Exchange) -> Serving:
+    def serving(self, exchange: Http2Exchange) -> Serving:
         """By its head alone."""
         ...
 
-    def arrives_s(self, head: RequestHead) -> float:
+    def arrives_s(self, head: Http2RequestHead) -> float:
         """What a message may take to come, in seconds from its beginning."""
         ...
 
-    def refusal(self, exchange: Exchange, error: GatewayError) -> Fields:
+    def refusal(self, exchange: Http2Exchange, error: GatewayError) -> Fields:
         """The trailers of a call that has failed so."""
         ...
 
 
-class Connection(Protocol):
+class Http2ConnectionPort(Protocol):
     """What its exchanges ask of it."""
 
-    host: Host
+    host: Http2ServerPort
     loop: asyncio.AbstractEventLoop
-    running: set[Exchange]
+    running: set[Http2Exchange]
     peer_names: Mapping[str, tuple[bytes, ...]]
 
-    def head_of(
-        self, exchange: Exchange, fields: tuple[Field, ...], own: bytes = b"", ends: bool = False
+    def parse_head(
+        self,
+        exchange: Http2Exchange,
+        fields: tuple[Field, ...],
+        own: bytes = b"",
+        ends: bool = False,
     ) -> bytes: ...
-    def answer(self, exchange: Exchange, message: bytes, tail: Fields) -> None: ...
-    def send(self, exchange: Exchange, before: bytes, data: bytes) -> None: ...
-    def send_tail(self, exchange: Exchange, tail: Fields) -> None: ...
+    def answer(self, exchange: Http2Exchange, message: bytes, tail: Fields) -> None: ...
+    def send(self, exchange: Http2Exchange, before: bytes, data: bytes) -> None: ...
+    def send_tail(self, exchange: Http2Exchange, tail: Fields) -> None: ...
     def write(self, data: bytes) -> None: ...
-    def answered(self, exchange: Exchange) -> None: ...
-    def taken(self, exchange: Exchange, size: int) -> None: ...
-    def make_room(self, exchange: Exchange) -> None: ...
-    def served(self, exchange: Exchange) -> None: ...
-    def give_up_on(self, exchange: Exchange) -> None: ...
+    def answered(self, exchange: Http2Exchange) -> None: ...
+    def taken(self, exchange: Http2Exchange, size: int) -> None: ...
+    def make_room(self, exchange: Http2Exchange) -> None: ...
+    def served(self, exchange: Http2Exchange) -> None: ...
+    def give_up_on(self, exchange: Http2Exchange) -> None: ...
 
 
-class Exchange(Stream):
+class Http2Exchange(Stream):
     """`message` is there once a task for one message begins; else `next` gives them in turn."""
 
     complete = False  # no more of the request comes
@@ -101,7 +111,7 @@ class Exchange(Stream):
     left = False  # the caller has gone
     answering = False  # its head has been sent
     message = b""  # with its prefix
-    large: Pieces | None = None  # in the place of it: joining them takes a while
+    large: PieceBuffer | None = None  # in the place of it: joining them takes a while
     task: asyncio.Task[None] | None = None
     begun = False  # its task has, and ends by telling its connection
     error: GatewayError | None = None  # why it is refused
@@ -112,11 +122,13 @@ class Exchange(Stream):
     _room_free: asyncio.Future[None] | None = None
     _given = 0  # messages that were there already, in a row
 
-    def __init__(self, connection: Connection, head: RequestHead, at_s: float) -> None:
+    def __init__(
+        self, connection: Http2ConnectionPort, head: Http2RequestHead, at_s: float
+    ) -> None:
         self.connection, self.head = connection, head
         self.at_s = at_s  # when its head had come, in seconds of the loop
         self.length_left = head.length  # of the body, where the head says how long it is
-        self.pieces = Pieces()
+        self.pieces = PieceBuffer()
         self.serving: Serving
 
     # What serves it asks
@@ -124,10 +136,10 @@ class Exchange(Stream):
     async def next(self) -> bytes | None:
         """The next message, with its prefix; None behind the last. Raises Status for one that is
         too large, or not whole."""
-        while (found := self._cut()) is None:
+        while (message := self._cut()) is None:
             if self.complete:
                 if self.pieces.size:
-                    raise Status("INTERNAL", "the request ends within a message")
+                    raise GrpcStatusError("INTERNAL", "the request ends within a message")
                 return None
             if self.pieces.size and self.part_since_s is None:  # guard: A8.stream-message-time
                 self.part_since_s = ambient.loop_s()
@@ -140,7 +152,7 @@ class Exchange(Stream):
         if self._given > _MESSAGES_AT_ONCE:  # guard: A8.message-yield
             self._given = 0
             await asyncio.sleep(0)
-        return found
+        return message
 
     async def heard_out(self, patience_s: float) -> None:
         """Until all of the request has come, or so long: who is told of an end while it sends may
@@ -158,7 +170,7 @@ class Exchange(Stream):
         before = b""
         if not self.answering:
             self.answering = True
-            before = self.connection.head_of(self, ANSWER)
+            before = self.connection.parse_head(self, ANSWER)
         self.connection.send(self, before, message)
         while self.unsent is not None and self.open:
             self._room_free = self.connection.loop.create_future()
@@ -189,7 +201,7 @@ class Exchange(Stream):
         if self.open:
             self.open = False
             fields = ((b":status", b"%d" % status),)
-            self.connection.write(self.connection.head_of(self, fields, ends=True))
+            self.connection.write(self.connection.parse_head(self, fields, ends=True))
             self.connection.answered(self)
 
     def end(self, begins: tuple[Field, ...], own: bytes) -> None:
@@ -200,7 +212,7 @@ class Exchange(Stream):
         connection = self.connection
         self.open = False
         if not self.answering:
-            connection.write(connection.head_of(self, (*ANSWER, *begins), own, ends=True))
+            connection.write(connection.parse_head(self, (*ANSWER, *begins), own, ends=True))
         elif self.unsent is not None:
             self.tail, self.ends = (begins, own), True
         else:
@@ -214,7 +226,7 @@ class Exchange(Stream):
 
     # What its connection tells
 
-    def came(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         self.pieces.add(data)
         self._wake()
 
@@ -243,7 +255,7 @@ class Exchange(Stream):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    def came_whole(self) -> None:
+    def receive_end(self) -> None:
         self.complete = True
         self._wake()
 
@@ -266,7 +278,7 @@ class Exchange(Stream):
             return None
         length = frames.number(pieces.first(PREFIX_BYTES), 1)
         if length > self.serving.max_bytes:
-            raise Status("RESOURCE_EXHAUSTED", too_large(length, self.serving.max_bytes))
+            raise GrpcStatusError("RESOURCE_EXHAUSTED", too_large(length, self.serving.max_bytes))
         size = PREFIX_BYTES + length
         if pieces.size < size:
             return None
@@ -285,6 +297,8 @@ class Exchange(Stream):
             self.connection.served(self)
 
 
-def status_of(code: str, words: str, own: bytes = b"") -> Fields:
+def status_fields(code: str, words: str, own: bytes = b"") -> Fields:
     """Trailers that say how a call failed, with a block of others."""
-    return ((b"grpc-status", number_of(code)),), literal(b"grpc-message", told_of(words)) + own
+    return ((b"grpc-status", code_number(code)),), literal(
+        b"grpc-message", encode_message(words)
+    ) + own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from gateway.protocols.http2 import Broken, Code
+from gateway.protocols.http2 import Code, Http2Error
 
 DATA: Final = 0x0
 HEADERS: Final = 0x1
@@ -33,6 +33,7 @@ MAX_HEADER_LIST_SIZE: Final = 0x6
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD_BYTES: Final = 9
+PRIORITY_BYTES: Final = 5  # of a PRIORITY frame, and of HEADERS with the flag
 USUAL_FRAME_BYTES: Final = 1 << 14  # what anybody takes
 USUAL_WINDOW: Final = (1 << 16) - 1
 MOST_WINDOW: Final = (1 << 31) - 1
@@ -65,9 +66,9 @@ def settings(values: dict[int, int]) -> bytes:
 def read_settings(payload: bytes) -> dict[int, int]:
     """The last value of each parameter, as RFC 9113 has it take effect (section 6.5.3); of the
     table's size the least, at which the peer may have thrown entries out (RFC 7541, section 4.2).
-    Raises Broken."""
+    Raises Http2Error."""
     if len(payload) % _SETTING.size:
-        raise Broken(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
+        raise Http2Error(Code.FRAME_SIZE_ERROR, "SETTINGS that end within one")
     pairs = list(_SETTING.iter_unpack(payload))
     values = dict(pairs)  # guard: A8.last-setting -> values = dict(reversed(pairs))
     if HEADER_TABLE_SIZE in values:  # guard: A8.table-minimum
@@ -88,14 +89,16 @@ def goaway(last: int, code: Code) -> bytes:
 
 
 def number(payload: bytes, at: int = 0) -> int:
-    found: int = _NUMBER.unpack_from(payload, at)[0]
-    return found
+    number: int = _NUMBER.unpack_from(payload, at)[0]
+    return number
 
 
 def unpadded(flags: int, payload: bytes) -> bytes:
     """What is between the length of the padding and the padding."""
     if not flags & PADDED:
         return payload
-    if not payload or payload[0] >= len(payload):
-        raise Broken(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
+    if not payload:
+        raise Http2Error(Code.FRAME_SIZE_ERROR, "a padded frame without the length of its padding")
+    if payload[0] >= len(payload):
+        raise Http2Error(Code.PROTOCOL_ERROR, "padding that is longer than its frame")
     return payload[1 : len(payload) - payload[0]]

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from gateway.protocols.http2 import Broken, Code
+from gateway.protocols.http2 import Code, Http2Error
 from gateway.protocols.http2.hpack_tables import STATIC, huffman_decoded
 
 T = TypeVar("T")
@@ -56,26 +56,26 @@ class Decoder(Generic[T]):
 
     def decode(self, block: bytes) -> T:
         """Raises Broken: behind a block that cannot be read, no other can."""
-        found = self.known.get(block)
-        if found is not None:
-            return found
+        decoded = self.known.get(block)
+        if decoded is not None:
+            return decoded
         self._changed = False
         try:
             fields = self._fields(block)
         except IndexError:
-            raise Broken(Code.COMPRESSION_ERROR, "a header block is cut short") from None
+            raise Http2Error(Code.COMPRESSION_ERROR, "a header block is cut short") from None
         if self._changed:
             self.known.clear()  # guard: A8.block-cache
             self._known_bytes = 0
             return self._read(fields)
-        found = self._read(fields)
+        decoded = self._read(fields)
         if len(block) <= _LONGEST_KNOWN and self._left >= 0:
             self._known_bytes += self._max_list_bytes - self._left
             if len(self.known) >= _MOST_KNOWN or self._known_bytes > _MOST_KNOWN_BYTES:
                 self.known.clear()
                 self._known_bytes = self._max_list_bytes - self._left
-            self.known[block] = found
-        return found
+            self.known[block] = decoded
+        return decoded
 
     def _fields(self, block: bytes) -> list[Field] | None:
         fields: list[Field] = []
@@ -94,7 +94,7 @@ class Decoder(Generic[T]):
                 size, at = _integer(block, at, 0x1F)
                 resizes += 1
                 if fields or size > TABLE_BYTES or resizes > _MOST_RESIZES:
-                    raise Broken(Code.COMPRESSION_ERROR, "a table size that was not offered")
+                    raise Http2Error(Code.COMPRESSION_ERROR, "a table size that was not offered")
                 self._resize(size)
                 continue
             else:
@@ -103,7 +103,7 @@ class Decoder(Generic[T]):
             if left >= 0:  # else the rest is read for the table's sake alone
                 fields.append(field)
             elif left < least:  # guard: A8.field-list-size
-                raise Broken(Code.ENHANCE_YOUR_CALM, "header fields without end")
+                raise Http2Error(Code.ENHANCE_YOUR_CALM, "header fields without end")
         return fields if self._left >= 0 else None  # guard: A8.field-size -> return fields
 
     def _literal(self, block: bytes, at: int, mask: int, table_bytes: int) -> tuple[Field, int]:
@@ -121,7 +121,7 @@ class Decoder(Generic[T]):
         if 0 < index <= _STATIC_FIELDS:
             return STATIC[index - 1]
         if not 0 < index - _STATIC_FIELDS <= len(self._table):
-            raise Broken(Code.COMPRESSION_ERROR, "a header field that is in no table")
+            raise Http2Error(Code.COMPRESSION_ERROR, "a header field that is in no table")
         return self._table[index - _STATIC_FIELDS - 1]
 
     def _add(self, field: Field) -> None:
@@ -148,7 +148,9 @@ class Encoder:
     def __init__(self, table_bytes: int = TABLE_BYTES) -> None:
         """`table_bytes`: what the peer's table may have."""
         self._room = min(table_bytes, TABLE_BYTES)
-        self._resized = _integer_of(self._room, 0x1F, 0x20) if table_bytes < TABLE_BYTES else b""
+        self._resized = (
+            _encode_integer(self._room, 0x1F, 0x20) if table_bytes < TABLE_BYTES else b""
+        )
         self._entered: dict[Field, int] = {}  # fields in the table, by their turn
         self.blocks: dict[tuple[Field, ...], bytes] = {}  # what `begin` gives at once
 
@@ -175,13 +177,13 @@ class Encoder:
         if at is None and field in self._entered:
             at = _STATIC_FIELDS + 1 + len(self._entered) - self._entered[field]
         if at is not None:
-            return _integer_of(at, 0x7F, 0x80)
+            return _encode_integer(at, 0x7F, 0x80)
         size = len(field[0]) + len(field[1]) + FIELD_BYTES
         if size > self._room:
             return literal(*field)
         self._room -= size
         self._entered[field] = len(self._entered) + 1
-        return b"\x40" + _string_of(field[0]) + _string_of(field[1])
+        return b"\x40" + _encode_string(field[0]) + _encode_string(field[1])
 
 
 def literal(name: bytes, value: bytes) -> bytes:
@@ -189,24 +191,24 @@ def literal(name: bytes, value: bytes) -> bytes:
     size = len(value)
     if size < 0x7F and len(name) < 0x7F:
         return b"\x00%c%b%c%b" % (len(name), name, size, value)
-    return b"\x00" + _string_of(name) + _string_of(value)
+    return b"\x00" + _encode_string(name) + _encode_string(value)
 
 
-def _string_of(text: bytes) -> bytes:
-    return _integer_of(len(text), 0x7F, 0) + text
+def _encode_string(text: bytes) -> bytes:
+    return _encode_integer(len(text), 0x7F, 0) + text
 
 
-def _integer_of(number: int, mask: int, flags: int) -> bytes:
+def _encode_integer(number: int, mask: int, flags: int) -> bytes:
     """Section 5.1: in the low bits of an octet that has these flags, and as many more as needed."""
     if number < mask:
         return bytes((flags | number,))
-    found = bytearray((flags | mask,))
+    encoded = bytearray((flags | mask,))
     number -= mask
     while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
@@ -220,7 +222,7 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
         number += (octet & 0x7F) << shift
         if octet < 0x80:
             return number, at
-    raise Broken(Code.COMPRESSION_ERROR, "a header block has an integer without an end")
+    raise Http2Error(Code.COMPRESSION_ERROR, "a header block has an integer without an end")
 
 
 def _string(block: bytes, at: int, most_bytes: int) -> tuple[bytes, int]:
@@ -229,7 +231,7 @@ def _string(block: bytes, at: int, most_bytes: int) -> tuple[bytes, int]:
     size, at = _integer(block, at, 0x7F)
     end = at + size
     if end > len(block):
-        raise Broken(Code.COMPRESSION_ERROR, "a header block is cut short")
+        raise Http2Error(Code.COMPRESSION_ERROR, "a header block is cut short")
     text = block[at:end]
     if coded and size * 8 // _LONGEST_CODE <= most_bytes:
         text = huffman_decoded(text)

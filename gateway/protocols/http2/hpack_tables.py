@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from gateway.protocols.http2 import Broken, Code
+from gateway.protocols.http2 import Code, Http2Error
 
 STATIC: tuple[tuple[bytes, bytes], ...] = (
     (b":authority", b""),
@@ -99,17 +99,17 @@ def huffman_decoded(coded: bytes) -> bytes:
     """Raises Broken for what is not of the code (section 5.2)."""
     steps, ends = _machine()
     state = 0
-    found = bytearray()
+    decoded = bytearray()
     for octet in coded:
         state, symbol = steps[state][octet >> 4]
-        found += symbol
+        decoded += symbol
         state, symbol = steps[state][octet & 15]
-        found += symbol
+        decoded += symbol
         if state < 0:
             break
     if state not in ends:
-        raise Broken(Code.COMPRESSION_ERROR, "a string that is not of the Huffman code")
-    return bytes(found)
+        raise Http2Error(Code.COMPRESSION_ERROR, "a string that is not of the Huffman code")
+    return bytes(decoded)
 
 
 @cache
@@ -142,11 +142,11 @@ def _step(prefix: str, half: int, codes: dict[str, int], numbers: dict[str, int]
 
 
 def _codes() -> dict[str, int]:
-    found: dict[str, int] = {}
+    codes: dict[str, int] = {}
     code, length = 0, 0
     for size, symbol in sorted((size, symbol) for symbol, size in enumerate(_LENGTHS)):
         code <<= size - length
         length = size
-        found[f"{code:0{size}b}"] = symbol
+        codes[f"{code:0{size}b}"] = symbol
         code += 1
-    return found
+    return codes

@@ -20,7 +20,7 @@ STATUSES: Final = (
 _PLAIN: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
-class Status(Exception):
+class GrpcStatusError(Exception):
     """How a call ended that was not answered: a code of gRPC, and words."""
 
     def __init__(self, code: str, details: str) -> None:
@@ -28,21 +28,21 @@ class Status(Exception):
         self.code = code
         self.details = details
 
-    def __copy__(self) -> Status:
+    def __copy__(self) -> GrpcStatusError:
         """The same without a traceback, for several to raise."""
         made = type(self).__new__(type(self), self.details)
-        Status.__init__(made, self.code, self.details)
+        GrpcStatusError.__init__(made, self.code, self.details)
         return made
 
 
-class NoConnection(Status):
+class NoConnection(GrpcStatusError):
     """None could be made: nothing was sent."""
 
     def __init__(self, details: str) -> None:
         super().__init__("UNAVAILABLE", details)
 
 
-class NoRoom(Status):
+class NoRoom(GrpcStatusError):
     """Too many bytes of answers are held here."""
 
     def __init__(self, details: str) -> None:
@@ -63,21 +63,21 @@ def too_large(size: int, most: int) -> str:
     return f"Received message larger than max ({size} vs. {most})"
 
 
-def number_of(code: str) -> bytes:
+def code_number(code: str) -> bytes:
     return b"%d" % STATUSES.index(code)
 
 
-def code_of(number: bytes) -> str:
+def code_name(number: bytes) -> str:
     """UNKNOWN for what nobody knows."""
-    found = int(number) if number.isdigit() and len(number) < 3 else -1
-    return STATUSES[found] if 0 <= found < len(STATUSES) else "UNKNOWN"
+    number_ = int(number) if number.isdigit() and len(number) < 3 else -1
+    return STATUSES[number_] if 0 <= number_ < len(STATUSES) else "UNKNOWN"
 
 
-def words_of(told: bytes) -> str:
-    return unquote_to_bytes(told).decode("utf-8", "replace")
+def decode_message(raw: bytes) -> str:
+    return unquote_to_bytes(raw).decode("utf-8", "replace")
 
 
-def told_of(words: str) -> bytes:
+def encode_message(words: str) -> bytes:
     """As `grpc-message` has it: UTF-8 with percent signs for what is no printable ASCII."""
     return quote(words, safe=_PLAIN, errors="replace").encode()
 

@@ -11,12 +11,15 @@ from gateway.protocols.http2.hpack import Field
 from gateway.protocols.http2.message import is_grpc
 
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
-_VALUE: Final = re.compile(rb"[\x20-\x7e\t]*")
+_VALUE: Final = re.compile(rb"(?:[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?")
+"""RFC 9113, section 8.2.1: no space or tab at either end. gRPC's have ASCII alone."""
+_METHOD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SCHEME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*")
 _TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([HMSmun])")
 _UNITS_S: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _PSEUDO: Final = frozenset({b":method", b":scheme", b":path", b":authority"})
 _NEEDED: Final = frozenset({b":method", b":scheme", b":path"})
-OF_HTTP_1: Final = frozenset(
+CONNECTION_FIELDS: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
 )
 _OURS: Final = frozenset({b"te", b"content-type", b"content-length", b"host"})
@@ -27,7 +30,7 @@ _PATH: Final = re.compile(rb"/[\x21-\x7e]*")
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")
 
 
-class RequestHead:
+class Http2RequestHead:
     """`malformed` says why it is no request (RFC 9113, section 8.1.1), `http_status` is of one
     that is not gRPC's, `refused` the words for one whose gRPC cannot be read; `usual` is one of
     which there is nothing of that to say. `length` is its `content-length`, and `trailers` says
@@ -63,7 +66,7 @@ class RequestHead:
                 pseudo[name] = value
             elif not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
                 return "a header field whose name or value is none"
-            elif name in OF_HTTP_1 or (name == b"te" and value != b"trailers"):
+            elif name in CONNECTION_FIELDS or (name == b"te" and value != b"trailers"):
                 return "a header field of HTTP/1.1"
             elif name in _OURS or name.startswith(b"grpc-"):
                 if name in given and name in _ONCE:  # guard: A8.unique-header
@@ -88,13 +91,13 @@ class RequestHead:
             self.http_status = 415
         self.encoding = given.get(b"grpc-encoding", b"").decode()
         if (timeout := given.get(b"grpc-timeout")) is not None:
-            found = _TIMEOUT.fullmatch(timeout)
-            if found is None:
+            match = _TIMEOUT.fullmatch(timeout)
+            if match is None:
                 self.refused = (
                     "grpc-timeout: must be up to eight digits and one of H, M, S, m, u, n"
                 )
             else:
-                self.timeout_s = int(found[1]) * _UNITS_S[found[2]]
+                self.timeout_s = int(match[1]) * _UNITS_S[match[2]]
         return ""
 
 
@@ -106,18 +109,20 @@ def _targets(pseudo: dict[bytes, bytes], given: dict[bytes, bytes]) -> bool:
         return False
     # guard: A8.single-path minus 3
     return bool(
-        _VALUE.fullmatch(authority)
-        and _VALUE.fullmatch(pseudo[b":scheme"])
+        _METHOD.fullmatch(pseudo[b":method"])
+        and _SCHEME.fullmatch(pseudo[b":scheme"])
         and _PATH.fullmatch(pseudo[b":path"])
+        and _VALUE.fullmatch(authority)
+        and b"@" not in authority
     )
 
 
 def _binary(value: bytes) -> list[bytes]:
     """Values that are bytes come as base64, with padding or without, and many with commas."""
-    found = []
+    values = []
     for part in value.split(b","):
         try:
-            found.append(b64decode(part.strip() + b"=" * (-len(part.strip()) % 4), validate=True))
+            values.append(b64decode(part.strip() + b"=" * (-len(part.strip()) % 4), validate=True))
         except binascii.Error:
             continue
-    return found
+    return values

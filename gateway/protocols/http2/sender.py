@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
-from gateway.protocols.http2 import Broken, Code, frames
+from gateway.protocols.http2 import BadStream, Code, frames
 from gateway.protocols.http2.hpack import TABLE_BYTES, Encoder, Field
 from gateway.protocols.http2.message import PREFIX_BYTES, framed, prefix
 
@@ -61,10 +61,11 @@ class FrameSender(asyncio.Protocol):
         """All that waited for room."""
 
     def _widen(self, stream: Stream, more: int) -> None:
+        """Raises BadStream for a window over 2^31-1 (RFC 9113, section 6.9.1)."""
         before = stream.window
         stream.window += more
         if stream.window > frames.MOST_WINDOW:
-            raise Broken(Code.FLOW_CONTROL_ERROR, "a window that is none")
+            raise BadStream(Code.FLOW_CONTROL_ERROR, "a window that is too large")
         if stream.unsent is not None and before <= 0 < stream.window:
             self._unsent.append(stream)
 
@@ -183,12 +184,15 @@ class FrameSender(asyncio.Protocol):
         most = self._peer_frame_bytes
         if len(block) <= most:
             return frames.frame(frames.HEADERS, flags | frames.END_HEADERS, stream, block)
-        found = frames.frame(frames.HEADERS, flags, stream, block[:most])
+        frame = frames.frame(frames.HEADERS, flags, stream, block[:most])
         for at in range(most, len(block), most):
             last = frames.END_HEADERS if at + most >= len(block) else 0
-            found += frames.frame(frames.CONTINUATION, last, stream, block[at : at + most])
-        return found
+            frame += frames.frame(frames.CONTINUATION, last, stream, block[at : at + most])
+        return frame
+
+    def _write_reset(self, stream: int, code: Code) -> None:
+        raise NotImplementedError
 
     def _reset(self, stream: Stream, code: Code) -> None:
-        self._transport.write(frames.reset(stream.id, code))
+        self._write_reset(stream.id, code)
         self._on_reset(stream, code)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.core.errors import BodiesFull, DeadlineExceeded
-from gateway.protocols.http2 import BadStream, Broken, Code, frames
+from gateway.protocols.http2 import BadStream, Code, Http2Error, frames
 from gateway.protocols.http2.bounds import (
     CONNECTION_WINDOW,
     FRAME_BYTES,
@@ -21,12 +22,12 @@ from gateway.protocols.http2.bounds import (
     STREAM_WINDOW,
 )
 from gateway.protocols.http2.connection import Http2Connection
-from gateway.protocols.http2.exchange import ANSWER, Exchange, Host, status_of
+from gateway.protocols.http2.exchange import ANSWER, Http2Exchange, Http2ServerPort, status_fields
 from gateway.protocols.http2.hpack import Decoder, Field
 from gateway.protocols.http2.message import PREFIX_BYTES, too_large
-from gateway.protocols.http2.request import RequestHead
+from gateway.protocols.http2.request import Http2RequestHead
 from gateway.protocols.http2.sender import Fields
-from gateway.protocols.pieces import LARGE_BYTES, Pieces
+from gateway.protocols.pieces import LARGE_BYTES, PieceBuffer
 
 GREETS_S: Final = 20.0  # what the preface may take
 QUIET_S: Final = 60.0  # before a caller is asked whether it is there
@@ -34,6 +35,7 @@ PONG_S: Final = 20.0
 ARRIVALS_S: Final = 1.0  # between two looks at messages that have not come whole
 _RESETS_PER_S: Final = 500
 _MESSAGES_HELD: Final = 4  # of the largest, in calls that have not come whole
+_SKIPPED_RANGES: Final = 16
 _ENDS_AT_ONCE: Final = 64  # calls, when their connection does
 _UNKNOWN_CALLS: Final = 32  # at once, of a caller without a credential
 
@@ -41,15 +43,16 @@ _HEAD: Final[Fields] = (ANSWER, b"")
 
 
 class Http2Server(Http2Connection):
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Http2ServerPort) -> None:
         super().__init__()
         self.host = host
         self.loop = self._loop
-        self.running: set[Exchange] = set()  # with a task
+        self.running: set[Http2Exchange] = set()  # with a task
         self.peer_names: Mapping[str, tuple[bytes, ...]] = {}
-        self._decoder = Decoder(RequestHead, HEAD_LIST_BYTES)
+        self._decoder = Decoder(Http2RequestHead, HEAD_LIST_BYTES)
         self._known = self._decoder.known
         self._last_id = 0
+        self._skipped: deque[range] = deque(maxlen=_SKIPPED_RANGES)  # streams below the last one
         self._room = frames.USUAL_WINDOW
         self._trusted = False  # a credential that came over it was good
         self._arrivals: asyncio.TimerHandle | None = None
@@ -61,50 +64,58 @@ class Http2Server(Http2Connection):
 
     # What its exchanges ask
 
-    def head_of(
-        self, exchange: Exchange, fields: tuple[Field, ...], own: bytes = b"", ends: bool = False
+    def parse_head(
+        self,
+        exchange: Http2Exchange,
+        fields: tuple[Field, ...],
+        own: bytes = b"",
+        ends: bool = False,
     ) -> bytes:
         """To be sent at once."""
         flags = frames.END_STREAM if ends else 0
         return self._headers(exchange.id, self._encoder.begin(fields) + own, flags)
 
-    def answer(self, exchange: Exchange, message: bytes, tail: Fields) -> None:
+    def answer(self, exchange: Http2Exchange, message: bytes, tail: Fields) -> None:
         """All of an answer."""
         if not self._lost:
             self._send_message(exchange, _HEAD, message, tail)
         self.answered(exchange)
 
-    def send(self, exchange: Exchange, before: bytes, data: bytes) -> None:
+    def send(self, exchange: Http2Exchange, before: bytes, data: bytes) -> None:
         """Some of one, behind `before`, which are frames."""
         if not self._lost:
             self._send(exchange, before, data, None, ends=False)
 
-    def send_tail(self, exchange: Exchange, tail: Fields) -> None:
+    def send_tail(self, exchange: Http2Exchange, tail: Fields) -> None:
         self.write(self._tail(exchange.id, tail))
 
     def write(self, data: bytes) -> None:
         if not self._lost:
             self._transport.write(data)
 
-    def answered(self, exchange: Exchange) -> None:
+    def reset(self, stream: int, code: Code) -> None:
+        if not self._lost:
+            self._write_reset(stream, code)
+
+    def answered(self, exchange: Http2Exchange) -> None:
         """Nothing more is said on it, but perhaps waits for room."""
         self._release(exchange)
         exchange.discards = True
         if exchange.unsent is not None or self._streams.pop(exchange.id, None) is None:
             return
         if not exchange.complete:
-            self.write(frames.reset(exchange.id, Code.NO_ERROR))  # RFC 9113, section 8.1
+            self.reset(exchange.id, Code.NO_ERROR)  # RFC 9113, section 8.1
 
-    def taken(self, exchange: Exchange, size: int) -> None:
+    def taken(self, exchange: Http2Exchange, size: int) -> None:
         self._held_bytes -= size
         self.host.held.give_back(exchange.caller, size)
         self.make_room(exchange)
 
-    def make_room(self, exchange: Exchange) -> None:
+    def make_room(self, exchange: Http2Exchange) -> None:
         if exchange.received >= STREAM_WINDOW // 2 and not exchange.complete and not self._lost:
             self._make_room(exchange)
 
-    def _release(self, exchange: Exchange) -> None:
+    def _release(self, exchange: Http2Exchange) -> None:
         """What has come of it is wanted no more."""
         size = exchange.pieces.size
         if size:
@@ -112,14 +123,14 @@ class Http2Server(Http2Connection):
             self.host.held.give_back(exchange.caller, size)
             exchange.pieces.clear()
 
-    def served(self, exchange: Exchange) -> None:
+    def served(self, exchange: Http2Exchange) -> None:
         """Its task has ended."""
         self.running.discard(exchange)
         if exchange.open:  # it has said nothing: that is a bug, of which the caller must learn
             exchange.open = False
             if self._streams.pop(exchange.id, None) is not None:
                 self._release(exchange)
-                self.write(frames.reset(exchange.id, Code.INTERNAL_ERROR))
+                self.reset(exchange.id, Code.INTERNAL_ERROR)
         self._close_if_done()
 
     # What the server asks
@@ -163,7 +174,7 @@ class Http2Server(Http2Connection):
             frames.MAX_HEADER_LIST_SIZE: HEAD_LIST_BYTES,
         }
         self._transport.write(frames.settings(ours))
-        self._looks = self._loop.call_later(GREETS_S, self._look_first)
+        self._looks = self._loop.call_later(GREETS_S, self._check_preface)
 
     def data_received(self, data: bytes) -> None:
         if self._preface is not None and not self._lost:
@@ -183,7 +194,7 @@ class Http2Server(Http2Connection):
         super().connection_lost(exc)
         self.host.closed(self)
 
-    def _look_first(self) -> None:
+    def _check_preface(self) -> None:
         if self._greeted:
             self._watch(QUIET_S, PONG_S)
         else:
@@ -205,7 +216,7 @@ class Http2Server(Http2Connection):
             self._release(exchange)
         self._dismiss(left)
 
-    def _dismiss(self, left: list[Exchange]) -> None:
+    def _dismiss(self, left: list[Http2Exchange]) -> None:
         """What ends a thousand calls at once leaves others their turn."""
         for exchange in left[:_ENDS_AT_ONCE]:
             exchange.go()
@@ -226,14 +237,16 @@ class Http2Server(Http2Connection):
             self._on_trailers(stream, head, ended)
             return
         if stream % 2 == 0:
-            raise Broken(Code.PROTOCOL_ERROR, "a stream that only a server may open")
+            raise Http2Error(Code.PROTOCOL_ERROR, "a stream that only a server may open")
+        if stream > self._last_id + 2:
+            self._skipped.append(range(self._last_id + 1, stream))
         self._last_id = stream
         host, streams = self.host, self._streams
         busy = len(self.running) >= host.max_streams  # guard: A8.reset-slot -> busy = False
         if busy or len(streams) >= host.max_streams or self._stopping or head.malformed:
-            self._refuse_call(stream, head)
+            self._refuse_call(stream, head, ended)
             return
-        exchange = Exchange(self, head, self._now_s())
+        exchange = Http2Exchange(self, head, self._now_s())
         exchange.id, exchange.window = stream, self._peer_window
         exchange.serving = serving = host.serving(exchange)
         if not self._trusted and not self._admits(exchange, len(streams)):
@@ -250,9 +263,9 @@ class Http2Server(Http2Connection):
                 raise BadStream(Code.PROTOCOL_ERROR, "no data where there should be some")
             self._complete(exchange)
         elif self._arrivals is None:
-            self._arrivals = self._loop.call_later(ARRIVALS_S, self._look_for_late)
+            self._arrivals = self._loop.call_later(ARRIVALS_S, self._end_late)
 
-    def _admits(self, exchange: Exchange, calls: int) -> bool:
+    def _admits(self, exchange: Http2Exchange, calls: int) -> bool:
         """The first call with a good credential gets the connection its room; without one a caller
         has a few calls at once."""
         if exchange.serving.known:
@@ -262,11 +275,11 @@ class Http2Server(Http2Connection):
         # guard: A8.stranger-calls -> if not exchange.serving.refuses and False:
         elif not exchange.serving.refuses and max(calls, len(self.running)) >= _UNKNOWN_CALLS:
             self._count_reset()
-            self.write(frames.reset(exchange.id, Code.REFUSED_STREAM))
+            self._write_reset(exchange.id, Code.REFUSED_STREAM)
             return False
         return True
 
-    def _look_for_late(self) -> None:
+    def _end_late(self) -> None:
         """Messages that take too long to come are waited for no longer."""
         self._arrivals = None
         now_s, waits = self._now_s(), False
@@ -277,26 +290,33 @@ class Http2Server(Http2Connection):
                 )
             waits = waits or not exchange.complete
         if waits and not self._lost:
-            self._arrivals = self._loop.call_later(ARRIVALS_S, self._look_for_late)
+            self._arrivals = self._loop.call_later(ARRIVALS_S, self._end_late)
 
-    def _on_trailers(self, stream: int, head: RequestHead, ended: bool) -> None:
+    def _on_trailers(self, stream: int, head: Http2RequestHead, ended: bool) -> None:
         exchange = self._streams.get(stream)
-        if exchange is None:  # of one that was reset, or refused
+        if exchange is None:
+            if any(stream in skipped for skipped in self._skipped):
+                raise Http2Error(Code.PROTOCOL_ERROR, "a stream that is lower than the one before")
+            self._check_in_transit(stream, ended)
             self._count_reset()
             return
-        if exchange.complete or not ended or exchange.length_left:
+        if exchange.complete:
+            raise BadStream(Code.STREAM_CLOSED, "header fields behind a request")
+        if not ended or exchange.length_left:
             raise BadStream(Code.PROTOCOL_ERROR, "header fields within a request")
         if not head.trailers:  # guard: A8.request-trailers
             raise BadStream(Code.PROTOCOL_ERROR, "fields that cannot stand behind a request")
         self._complete(exchange)  # gRPC has none in requests
 
-    def _refuse_call(self, stream: int, head: RequestHead) -> None:
+    def _refuse_call(self, stream: int, head: Http2RequestHead, ended: bool) -> None:
         code = Code.PROTOCOL_ERROR if head.malformed else Code.REFUSED_STREAM
         if not self._stopping:  # behind the GOAWAY a caller knows that it was not begun
             self._count_reset()
-        self.write(frames.reset(stream, code))
+        self._write_reset(stream, code)
+        if ended:
+            self._closed_streams.pop(stream, None)
 
-    def _on_data(self, exchange: Exchange, data: bytes, ended: bool) -> None:
+    def _on_data(self, exchange: Http2Exchange, data: bytes, ended: bool) -> None:
         size = len(data)
         if exchange.complete:
             self._reset(exchange, Code.STREAM_CLOSED)
@@ -317,14 +337,14 @@ class Http2Server(Http2Connection):
             exchange.refuse(BodiesFull())
             return
         self._held_bytes += size
-        exchange.came(data)
+        exchange.receive(data)
         if exchange.task is None:
             most = exchange.serving.max_bytes
             begins = pieces.first(PREFIX_BYTES)
             declared = frames.number(begins, 1) if len(begins) == PREFIX_BYTES else 0
             if pieces.size > most + PREFIX_BYTES or declared > most:  # guard: A8.message-size
                 words = too_large(max(declared, pieces.size - PREFIX_BYTES), most)
-                exchange.end(*status_of("RESOURCE_EXHAUSTED", words))
+                exchange.end(*status_fields("RESOURCE_EXHAUSTED", words))
                 return
         if self._held_bytes > self._most_held_bytes:  # guard: A8.partial-requests
             words = "too much of requests that have not come whole; send fewer at once"
@@ -333,13 +353,13 @@ class Http2Server(Http2Connection):
         if ended:
             self._complete(exchange)
 
-    def _on_discarded(self, exchange: Exchange, ended: bool) -> None:
+    def _on_discarded(self, exchange: Http2Exchange, ended: bool) -> None:
         if exchange.complete:
             self._reset(exchange, Code.STREAM_CLOSED)
         elif ended:
-            exchange.came_whole()
+            exchange.receive_end()
 
-    def _complete(self, exchange: Exchange) -> None:
+    def _complete(self, exchange: Http2Exchange) -> None:
         if exchange.task is None:
             exchange.complete = True
             size = exchange.pieces.size
@@ -348,19 +368,19 @@ class Http2Server(Http2Connection):
             if size <= LARGE_BYTES:
                 exchange.message = exchange.pieces.take()
             else:
-                exchange.large, exchange.pieces = exchange.pieces, Pieces()
+                exchange.large, exchange.pieces = exchange.pieces, PieceBuffer()
             exchange.begin()
         else:
-            exchange.came_whole()
+            exchange.receive_end()
 
-    def _on_reset(self, exchange: Exchange, code: int) -> None:
+    def _on_reset(self, exchange: Http2Exchange, code: int) -> None:
         if self._streams.pop(exchange.id, None) is not None:
             self._release(exchange)
             exchange.go()
         self._count_reset()
         self._close_if_done()
 
-    def _on_sent(self, exchange: Exchange) -> None:
+    def _on_sent(self, exchange: Http2Exchange) -> None:
         if exchange.open:
             exchange.sent()
         else:
@@ -368,11 +388,11 @@ class Http2Server(Http2Connection):
             exchange.sent()
             self._close_if_done()
 
-    def give_up_on(self, exchange: Exchange) -> None:
+    def give_up_on(self, exchange: Http2Exchange) -> None:
         """Its caller takes nothing of what it is sent."""
         exchange.unsent = None
         if self._streams.pop(exchange.id, None) is not None:
-            self.write(frames.reset(exchange.id, Code.CANCEL))
+            self.reset(exchange.id, Code.CANCEL)
 
     def _on_goaway(self, last: int, code: int) -> None:
         """The caller opens nothing more; it closes when it has its answers."""
@@ -383,11 +403,11 @@ class Http2Server(Http2Connection):
             self._resets, self._resets_since_s = 0, now_s
         self._resets += 1
         if self._resets > _RESETS_PER_S:  # guard: A8.reset-limit
-            raise Broken(Code.ENHANCE_YOUR_CALM, "too many calls are reset, or refused")
+            raise Http2Error(Code.ENHANCE_YOUR_CALM, "too many calls are reset, or refused")
 
 
 def _names_in(certificate: Mapping[str, Any]) -> dict[str, tuple[bytes, ...]]:
     """Of a checked certificate, as gRPC names them."""
     names = certificate.get("subjectAltName", ())
     kinds = (("peer_dns", "DNS"), ("peer_uri", "URI"))
-    return {key: tuple(n.encode() for kind, n in names if kind == of) for key, of in kinds}
+    return {key: tuple(n.encode() for kind, n in names if kind == kind_) for key, kind_ in kinds}

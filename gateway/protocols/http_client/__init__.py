@@ -2,5 +2,5 @@
 
 `wire` sends requests and holds the pool, `connection` reads one answer, `plain` the usual head of
 an answer, `idle` what connections do between calls. Why not httpx:
-docs/decisions/009-lean-client.md.
+docs/decisions/013-http-server-and-client.md.
 """

@@ -14,7 +14,7 @@ import httptools
 from gateway.core import ambient
 from gateway.core.errors import AnswersFull, GatewayError, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
-from gateway.protocols.http_client.plain import Reader
+from gateway.protocols.http_client.plain import PlainAnswerReader
 
 MAX_HEAD_BYTES = 64 * 1024
 _ONE_WRITE_BYTES = 64 * 1024  # copying more costs more than it saves
@@ -29,7 +29,7 @@ Usual = Callable[[bytes], bool]
 """Whether a read is one chunk with one event of a kind that is known."""
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection broke. `silent`: before any byte of the answer came."""
 
     def __init__(self, why: str, *, silent: bool) -> None:
@@ -38,7 +38,7 @@ class Lost(Exception):
         self.silent = silent
 
 
-class Connection(asyncio.Protocol):
+class HttpClientConnection(asyncio.Protocol):
     """`send`, and wait for what that gives: then it has `answered`, or `broken` says why not. Of a
     whole answer `body` has come then; of a stream the head has, and `taken` gives what follows,
     nothing at the end."""
@@ -61,17 +61,17 @@ class Connection(asyncio.Protocol):
         self._hand_on: Take | None = None
         self._usual: Usual | None = None  # while it flows, and nothing of a chunk is open
         self.expected: Usual | None = None  # what the next event may be, when it begins a chunk
-        self.came_s = 0.0  # when it last flowed, and was read
+        self.received_s = 0.0  # when it last flowed, and was read
         self._chunks: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
-        self._plain = Reader()
+        self._plain = PlainAnswerReader()
         self._failure: GatewayError | None = None
         self._held: AnswerShare | None = None  # what the call holds of answers, counted
         self._lost = self._paused = False
         self._resting = True  # nobody waits for what comes
         self._untouched = False  # a whole answer is to come, and nothing of it has
-        self.kept = False  # it has served before
+        self.reused = False  # it has served before
         self.idle_since = -math.inf  # for ever, once it cannot serve any more
         self._fresh()
 
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
             self._fresh()
             self._resting = True
-        self.kept = True
+        self.reused = True
         self.idle_since = self._now_s()
         return True
 
@@ -173,12 +173,12 @@ class Connection(asyncio.Protocol):
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
-    def broken(self) -> GatewayError | Lost:
+    def broken(self) -> GatewayError | ConnectionLost:
         """Why nothing comes."""
         if self._failure is not None:
             # guard: A10.broken-connection copy(self._failure) -> self._failure
             return copy(self._failure)  # who raises it has this connection
-        return Lost("the connection to the endpoint broke", silent=not self._arrived)
+        return ConnectionLost("the connection to the endpoint broke", silent=not self._arrived)
 
     @property
     def has_more(self) -> bool:
@@ -193,11 +193,11 @@ class Connection(asyncio.Protocol):
     def taken(self) -> bytes:
         """What has come and was not taken yet."""
         chunks = self._chunks
-        found = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
         self._held_bytes = 0
         self._go_on()
-        return found
+        return data
 
     async def flow(self, take: Take, hand_on: Take) -> None:
         """Hand what each read has of the body to `take` as it comes, or to `hand_on` the whole
@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
             return
         self._take, self._hand_on = take, hand_on
         self._usual = self.expected if self._between else None
-        self.came_s = self._now_s()
+        self.received_s = self._now_s()
         try:
             await self.more()
         finally:  # both have the call, and this connection may be kept
@@ -291,7 +291,7 @@ class Connection(asyncio.Protocol):
         elif chunks:
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             chunks.clear()
-            self.came_s = self._now_s()
+            self.received_s = self._now_s()
             if take(body) and not self._done and self._failure is None:
                 self._usual = self.expected if self._between else None
                 return

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from gateway.core import ambient
-from gateway.protocols.http_client.connection import Connection
+from gateway.protocols.http_client.connection import HttpClientConnection
 
 _log = logging.getLogger(__name__)
 DISTRUST_S = 600.0  # after surplus bytes
@@ -22,13 +22,17 @@ _NEVER_S = 0.0
 
 
 class IdleConnections:
-    def __init__(self, max_idle_s: float, rest_s: float, cut: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, max_idle_s: float, rest_s: float, cut: Callable[[HttpClientConnection], None]
+    ) -> None:
         """`rest_s`: how long a connection rests before its next call, where another one can be
         had. Without such a time the one that was used last goes first. `cut` ends one."""
         self._cut = cut
         self._max_idle_s = max_idle_s
         self._rest_s = rest_s
-        self._connections: deque[Connection] = deque()  # by the time since which they rest
+        self._connections: deque[HttpClientConnection] = (
+            deque()
+        )  # by the time since which they rest
         self._distrusted_until_s = _NEVER_S
         self._now_s = ambient.clock()
 
@@ -54,10 +58,10 @@ class IdleConnections:
             )  # fmt: skip
         self._distrusted_until_s = self._now_s() + DISTRUST_S
 
-    def put(self, connection: Connection) -> None:
+    def put(self, connection: HttpClientConnection) -> None:
         self._connections.append(connection)
 
-    def take(self, may_open: bool) -> Connection | None:
+    def take(self, may_open: bool) -> HttpClientConnection | None:
         """A connection that can have a call; None where there is none, or where a new one that
         `may_open` is better."""
         connections, now_s = self._connections, self._now_s()

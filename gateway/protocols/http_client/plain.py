@@ -15,11 +15,11 @@ _STATUS = b"HTTP/1.1 200 OK"
 _FIELD = re.compile(rb"\r\n([A-Za-z0-9_-]+): ?(?! )([\x20-\x7e]*)(?<! )(?=\r\n)")
 _LENGTH = re.compile(rb"(?i:\r\ncontent-length): ?([0-9]+)\r\n")
 _OTHER_BODIES = frozenset((b"transfer-encoding", b"content-encoding", b"upgrade"))
-_OF_CONNECTIONS = frozenset((b"connection", b"proxy-connection"))
+_CONNECTION_FIELDS = frozenset((b"connection", b"proxy-connection"))
 _MAX_HEAD_BYTES = 16 * 1024
 
 
-class Reader:
+class PlainAnswerReader:
     """Of one connection, where answers may begin like the one before but for their length."""
 
     __slots__ = ("_before", "_behind", "headers")
@@ -62,6 +62,6 @@ class Reader:
 
 def _stays(headers: Mapping[bytes, bytes]) -> bool:
     """Whether the connection does, by what is said of it."""
-    if _OF_CONNECTIONS.isdisjoint(headers):
+    if _CONNECTION_FIELDS.isdisjoint(headers):
         return True
     return b"proxy-connection" not in headers and headers[b"connection"].lower() == b"keep-alive"

@@ -23,9 +23,14 @@ from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, Unconnected, UpstreamUnreachable
 from gateway.core.held_bytes import AnswerShare
 from gateway.core.structs import value
-from gateway.protocols.http_client.connection import Connection, Lost, Take, Usual
+from gateway.protocols.http_client.connection import (
+    ConnectionLost,
+    HttpClientConnection,
+    Take,
+    Usual,
+)
 from gateway.protocols.http_client.idle import IdleConnections
-from gateway.protocols.tls import TlsFiles, of_client
+from gateway.protocols.tls import TlsFiles, client_context
 
 T = TypeVar("T")
 Header = tuple[bytes, bytes]
@@ -55,7 +60,7 @@ class Origin:
     certified: str = ""
 
     @classmethod
-    def of(cls, url: str, tls: Tls | None = None) -> Origin:
+    def from_url(cls, url: str, tls: Tls | None = None) -> Origin:
         """Raises ValueError for a URL with credentials, a query or another scheme."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -77,7 +82,7 @@ class Origin:
 
 def trusting(ca_file: str | None = None) -> ssl.SSLContext:
     """TLS that checks names and certificates, against `ca_file` alone where one is given."""
-    return of_client(TlsFiles("ca_file", ca_file=None if ca_file is None else Path(ca_file)))
+    return client_context(TlsFiles("ca_file", ca_file=None if ca_file is None else Path(ca_file)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class WireRequest:
 
 @value
 class PostAgain:
-    """A POST whose head begins as those of others do: with what `Wire.start` made."""
+    """A POST whose head begins as those of others do: with what `ConnectionPool.start` made."""
 
     start: bytes
     headers: tuple[Header, ...]  # its own
@@ -109,7 +114,7 @@ class WireAnswer:
     body: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, connection: Connection) -> WireAnswer:
+    def from_connection(cls, connection: HttpClientConnection) -> WireAnswer:
         return cls(connection.status, connection.headers, connection.body)
 
 
@@ -117,11 +122,13 @@ class WireStream:
     """An answer whose body is still coming. Whoever holds it must `aclose()` it; closing it
     before its end closes the connection."""
 
-    def __init__(self, wire: Wire, deadline: Deadline, connection: Connection) -> None:
+    def __init__(
+        self, wire: ConnectionPool, deadline: Deadline, connection: HttpClientConnection
+    ) -> None:
         self.status = connection.status
         self.headers: Mapping[bytes, bytes] = connection.headers
         self._wire = wire
-        self._connection: Connection | None = connection
+        self._connection: HttpClientConnection | None = connection
         self.deadline = deadline
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -145,7 +152,7 @@ class WireStream:
         try:
             while not connection.has_more:
                 await connection.more()
-        except Lost as exc:
+        except ConnectionLost as exc:
             self.close()
             raise UpstreamUnreachable(exc.why) from None
         except BaseException:
@@ -172,9 +179,9 @@ class WireStream:
             self._connection.expected = usual
 
     @property
-    def came_s(self) -> float:
+    def received_s(self) -> float:
         """When something was last taken of what flows, by `ambient.clock`."""
-        return self._connection.came_s if self._connection is not None else 0.0
+        return self._connection.received_s if self._connection is not None else 0.0
 
     async def aclose(self) -> None:
         self.close()
@@ -185,7 +192,7 @@ class WireStream:
             self._wire._give_back(connection)
 
 
-class Wire:
+class ConnectionPool:
     """Connections to one origin, at most `max_connections` of them."""
 
     def __init__(
@@ -206,18 +213,18 @@ class Wire:
         self._room = max_connections
         self._queue: deque[asyncio.Future[None]] = deque()  # for room; some may have gone
         self._idle = IdleConnections(max_idle_s, rest_s, self._cut)
-        self._open: set[Connection] = set()  # all of them
+        self._open: set[HttpClientConnection] = set()  # all of them
         self._closed = False
 
     async def fetch(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireAnswer:
         """The whole answer, whatever its status."""
-        return await self.read(request, deadline, WireAnswer.of)
+        return await self.read(request, deadline, WireAnswer.from_connection)
 
     async def read(
         self,
         request: WireRequest | PostAgain,
         deadline: Deadline,
-        read: Callable[[Connection], T],
+        read: Callable[[HttpClientConnection], T],
         *,
         alone: bool = False,
         held: AnswerShare | None = None,
@@ -256,7 +263,7 @@ class Wire:
         head: bytes,
         body: bytes | tuple[bytes, ...],
         deadline: Deadline,
-        read: Callable[[Connection], T],
+        read: Callable[[HttpClientConnection], T],
         repeatable: bool = True,
         streamed: bool = False,
         alone: bool = False,
@@ -286,12 +293,12 @@ class Wire:
                 # guard: A9.threaded-read not streamed and connection.is_large -> connection.join()
                 #   and False
                 if not streamed and connection.is_large:
-                    found = await asyncio.to_thread(_read_aside, connection, read)
+                    answer = await asyncio.to_thread(_read_aside, connection, read)
                     self._leave(connection, alone)
-                    return found
-            except Lost as exc:
+                    return answer
+            except ConnectionLost as exc:
                 self._drop(connection)
-                if not (connection.kept and exc.silent and repeatable):
+                if not (connection.reused and exc.silent and repeatable):
                     raise UpstreamUnreachable(exc.why) from None
                 again = True  # once: the next connection is a new one
             except BaseException:
@@ -316,14 +323,14 @@ class Wire:
         taken = partial(WireStream, self, deadline)
         return await self.ask(head, body, deadline, taken, repeatable, streamed=True)
 
-    async def _in_turn(self, deadline: Deadline, again: bool) -> Connection:
+    async def _in_turn(self, deadline: Deadline, again: bool) -> HttpClientConnection:
         """A connection that there is room for; with `again` a new one."""
         if self._room:
             self._room -= 1
         else:
             await self._turn(deadline)
-            if not again and (kept := self._idle.take(may_open=False)) is not None:
-                return kept
+            if not again and (connection := self._idle.take(may_open=False)) is not None:
+                return connection
         return await self._connect(deadline)
 
     async def _turn(self, deadline: Deadline) -> None:
@@ -349,7 +356,7 @@ class Wire:
                 return
         self._room += 1
 
-    async def _connect(self, deadline: Deadline) -> Connection:
+    async def _connect(self, deadline: Deadline) -> HttpClientConnection:
         """A new one; without it there is room for another."""
         try:
             connection = await self._connected(deadline)
@@ -362,13 +369,13 @@ class Wire:
             raise UpstreamUnreachable("this endpoint has been closed")
         return connection
 
-    async def _connected(self, deadline: Deadline) -> Connection:
+    async def _connected(self, deadline: Deadline) -> HttpClientConnection:
         loop, origin = asyncio.get_running_loop(), self._origin
         limit = min(self._connect_timeout_s, deadline.remaining_s())
         try:
             async with asyncio.timeout(limit):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._max_body_bytes, self._idle.distrust),
+                    lambda: HttpClientConnection(self._max_body_bytes, self._idle.distrust),
                     origin.host,
                     origin.port,
                     ssl=origin.tls() if callable(origin.tls) else origin.tls,
@@ -384,7 +391,7 @@ class Wire:
             raise Unconnected("no connection to the endpoint") from None
         return connection
 
-    def _leave(self, connection: Connection, alone: bool) -> None:
+    def _leave(self, connection: HttpClientConnection, alone: bool) -> None:
         """The call has its answer."""
         connection.handed_over()
         if alone:
@@ -392,7 +399,7 @@ class Wire:
         else:
             self._give_back(connection)
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: HttpClientConnection) -> None:
         if self._closed or not (self._idle.trusted and connection.rests()):
             self._drop(connection)
             return
@@ -402,12 +409,12 @@ class Wire:
         else:
             self._room += 1
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: HttpClientConnection) -> None:
         """Of one call; the room is the next one's."""
         self._cut(connection)
         self._next_turn()
 
-    def _cut(self, connection: Connection) -> None:
+    def _cut(self, connection: HttpClientConnection) -> None:
         self._open.discard(connection)
         connection.cut()
 
@@ -433,7 +440,7 @@ class Wire:
         return self.head(start, request.headers, length)
 
 
-def _read_aside(connection: Connection, read: Callable[[Connection], T]) -> T:
+def _read_aside(connection: HttpClientConnection, read: Callable[[HttpClientConnection], T]) -> T:
     connection.join()
     return read(connection)
 

@@ -29,14 +29,14 @@ class Datatype:
 
 
 def _integers() -> list[Datatype]:
-    found = []
+    integers = []
     for bits, code in ((8, "b"), (16, "h"), (32, "i"), (64, "q")):
         wide = "64" if bits == 64 else ""
         signed, unsigned = f"int{wide}_contents", f"uint{wide}_contents"
         top = 1 << bits
-        found.append(Datatype(f"INT{bits}", bits // 8, code, signed, -top // 2, top // 2 - 1))
-        found.append(Datatype(f"UINT{bits}", bits // 8, code.upper(), unsigned, 0, top - 1))
-    return found
+        integers.append(Datatype(f"INT{bits}", bits // 8, code, signed, -top // 2, top // 2 - 1))
+        integers.append(Datatype(f"UINT{bits}", bits // 8, code.upper(), unsigned, 0, top - 1))
+    return integers
 
 
 DATATYPES = {
@@ -72,7 +72,7 @@ def is_identifier(name: object) -> bool:
     )
 
 
-def of_tensor(error: RequestRejected, kind: str, at: int, name: object) -> RequestRejected:
+def tensor_error(error: RequestRejected, kind: str, at: int, name: object) -> RequestRejected:
     """What is wrong with a tensor, said of the one that it is wrong with: the checks below do not
     know which that is."""
     return type(error)(f"{label(kind, at, name)}: {error.message}")
@@ -126,21 +126,23 @@ def check_strings(datatype: Datatype, count: int) -> None:
 
 def split(data: bytes, count: int) -> list[bytes]:
     """The elements of a BYTES tensor, each behind its 4-byte little-endian length."""
-    found: list[bytes] = []
+    elements: list[bytes] = []
     at, end = 0, len(data)
-    while at < end and len(found) <= count:
+    while at < end and len(elements) <= count:
         if at + 4 > end:
-            raise MalformedBody(f"element {len(found)} has an incomplete length")
+            raise MalformedBody(f"element {len(elements)} has an incomplete length")
         (size,) = _LENGTH.unpack_from(data, at)
         at += 4
         if size > end - at:
-            raise MalformedBody(f"element {len(found)} says {size} bytes, only {end - at} are left")
-        found.append(data[at : at + size])
+            raise MalformedBody(
+                f"element {len(elements)} says {size} bytes, only {end - at} are left"
+            )
+        elements.append(data[at : at + size])
         at += size
-    if len(found) != count:
-        more = "more" if len(found) > count else str(len(found))
+    if len(elements) != count:
+        more = "more" if len(elements) > count else str(len(elements))
         raise MalformedBody(f"its shape expects {count} BYTES elements, got {more}")
-    return found
+    return elements
 
 
 def join(elements: Sequence[bytes]) -> bytes:

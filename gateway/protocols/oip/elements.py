@@ -58,11 +58,11 @@ def write(data: bytes, datatype: Datatype, count: int) -> bytes:
         return b"[" + b",".join(map(literals.string, split(data, count))) + b"]"
     if datatype.name == "BOOL":
         return b"[" + b",".join(b"true" if byte else b"false" for byte in data) + b"]"
-    found = struct.unpack(f"<{count}{datatype.code}", data)
+    values = struct.unpack(f"<{count}{datatype.code}", data)
     if datatype.code in "fd":
         digits = grisu.digits if count <= TRITONS_DIGITS else literals.shortest
-        return f"[{','.join(literals.double(value, digits) for value in found)}]".encode()
-    return f"[{','.join(map(str, found))}]".encode()
+        return f"[{','.join(literals.double(value, digits) for value in values)}]".encode()
+    return f"[{','.join(map(str, values))}]".encode()
 
 
 def _pieces(flat: list[Any]) -> Iterator[list[Any]]:

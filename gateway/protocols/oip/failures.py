@@ -11,7 +11,7 @@ _DEAD = re.compile(r"Stub process '[A-Za-z0-9_.-]{1,255}' is not healthy\.")
 what they are sent: otherwise a caller could have the server restarted."""
 
 
-def of_model(
+def model_failure(
     words: str,
     *,
     grpc_status: str = "INTERNAL",

@@ -31,9 +31,9 @@ def digits(value: float) -> tuple[str, int]:
     middle = _product(fraction << shift, power)
     high = _product(high, power) - 1
     low = _product(low, power) + 1
-    found, kappa = _generate(middle, high, high - low, -(shared + power_exponent + 64))
-    text = "".join(map(str, found))
-    return text.rstrip("0") or "0", len(found) + kappa + tens
+    digits, kappa = _generate(middle, high, high - low, -(shared + power_exponent + 64))
+    text = "".join(map(str, digits))
+    return text.rstrip("0") or "0", len(digits) + kappa + tens
 
 
 def _parts(value: float) -> tuple[int, int]:
@@ -87,37 +87,37 @@ def _product(one: int, other: int) -> int:
 
 def _generate(middle: int, high: int, delta: int, bits: int) -> tuple[list[int], int]:
     """The digits, and the decimal exponent of the last. `bits` of the numbers are fraction."""
-    found: list[int] = []
+    digits: list[int] = []
     distance, unit = high - middle, 1 << bits
     whole, rest = high >> bits, high & (unit - 1)
     kappa = len(str(whole))
     while kappa > 0:
         kappa -= 1
         digit, whole = divmod(whole, _TENS[kappa])
-        if digit or found:
-            found.append(digit)
+        if digit or digits:
+            digits.append(digit)
         left = (whole << bits) + rest
         if left <= delta:
-            _closer(found, delta, left, _TENS[kappa] << bits, distance)
-            return found, kappa
+            _closer(digits, delta, left, _TENS[kappa] << bits, distance)
+            return digits, kappa
     while True:
         rest, delta = rest * 10, delta * 10
         digit, rest = rest >> bits, rest & (unit - 1)
-        if digit or found:
-            found.append(digit)
+        if digit or digits:
+            digits.append(digit)
         kappa -= 1
         if rest < delta:
             scaled = distance * _TENS[-kappa] & _MASK if -kappa <= _ROUNDED_PLACES else 0
-            _closer(found, delta, rest, unit, scaled)
-            return found, kappa
+            _closer(digits, delta, rest, unit, scaled)
+            return digits, kappa
 
 
-def _closer(found: list[int], delta: int, rest: int, unit: int, distance: int) -> None:
+def _closer(digits: list[int], delta: int, rest: int, unit: int, distance: int) -> None:
     """Lower the last digit while that brings it nearer to the number."""
     while (
         rest < distance
         and delta - rest >= unit
         and (rest + unit < distance or distance - rest > rest + unit - distance)
     ):
-        found[-1] -= 1
+        digits[-1] -= 1
         rest += unit

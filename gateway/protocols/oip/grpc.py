@@ -26,7 +26,7 @@ from gateway.protocols.oip.datatypes import (
     find,
     join,
     label,
-    of_tensor,
+    tensor_error,
 )
 from gateway.protocols.oip.reply import TensorReply
 from gateway.protocols.oip.rest import BINARY_DATA, BINARY_OUTPUT, BINARY_SIZE, NO_PARAMETERS
@@ -53,9 +53,9 @@ def decode_request(message: Any, *, streamed: bool = False) -> TensorCall:
         _check_names(outputs, "outputs")
     if len(inputs) > 1:
         _check_names(inputs, "inputs")
-    asked = message.parameters
-    found = _parameters(asked, "parameters: ") if asked else NO_PARAMETERS
-    return TensorCall(inputs, outputs, found, message.id, version, streamed)
+    fields = message.parameters
+    parameters = _parameters(fields, "parameters: ") if fields else NO_PARAMETERS
+    return TensorCall(inputs, outputs, parameters, message.id, version, streamed)
 
 
 def _check_names(named: Sequence[Tensor | RequestedOutput], kind: str) -> None:
@@ -68,7 +68,7 @@ def _output(output: Any, at: int) -> RequestedOutput:
     try:
         return RequestedOutput(name, _parameters(output.parameters))
     except RequestRejected as error:
-        raise of_tensor(error, "outputs", at, name) from None
+        raise tensor_error(error, "outputs", at, name) from None
 
 
 def encode_request(
@@ -83,8 +83,8 @@ def encode_request(
     parameters of the request but those."""
     message = service_pb2.ModelInferRequest(model_name=model, model_version=version, id=call.id)
     if call.parameters:
-        kept = {name: value for name, value in call.parameters.items() if name not in without}
-        _set(message.parameters, kept)
+        remaining = {name: value for name, value in call.parameters.items() if name not in without}
+        _set(message.parameters, remaining)
     if timeout_us is not None:
         _set(message.parameters, {"timeout": timeout_us})
     _add(message.inputs, call.inputs)
@@ -96,15 +96,15 @@ def encode_request(
 
 def decode_response(message: GrpcMessage) -> TensorReply:
     """Raises UpstreamFailed for what is not an answer of the protocol."""
-    found = service_pb2.ModelInferResponse()
+    reply = service_pb2.ModelInferResponse()
     try:
-        found.ParseFromString(message.message)
+        reply.ParseFromString(message.message)
         return TensorReply(
-            model=found.model_name,
-            version=found.model_version,
-            outputs=_tensors(found.outputs, found.raw_output_contents, "outputs"),
-            id=found.id,
-            parameters=_parameters(found.parameters),
+            model=reply.model_name,
+            version=reply.model_version,
+            outputs=_tensors(reply.outputs, reply.raw_output_contents, "outputs"),
+            id=reply.id,
+            parameters=_parameters(reply.parameters),
         )
     except (DecodeError, MalformedBody, NotOffered):
         raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
@@ -113,16 +113,16 @@ def decode_response(message: GrpcMessage) -> TensorReply:
 def response_id(message: bytes) -> bytes:
     """The id in a serialised `ModelInferResponse`, whose tensors are not read; nothing if there is
     none, or if the message is none."""
-    found, at = b"", 0
+    call_id, at = b"", 0
     while at < len(message):
         tag, at = _varint(message, at)
         if tag & 7 != _LENGTH_DELIMITED:
             break  # the protocol has no field of another type
         size, at = _varint(message, at)
         if tag >> 3 == _ID_FIELD:
-            found = message[at : at + size]
+            call_id = message[at : at + size]
         at += size
-    return found
+    return call_id
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
@@ -163,7 +163,7 @@ def _tensors(given: Sequence[Any], raw: Sequence[bytes], kind: str) -> tuple[Ten
         raise MalformedBody(
             f"{kind}: {len(given)} tensors, but raw_{kind[:-1]}_contents has {len(raw)} entries"
         )
-    found = []
+    tensors = []
     for at, item in enumerate(given):
         name = _named(item.name, kind, at)
         try:
@@ -171,7 +171,7 @@ def _tensors(given: Sequence[Any], raw: Sequence[bytes], kind: str) -> tuple[Ten
             count = element_count(shape)
             if kind == "inputs":
                 check_strings(datatype, count)
-            asked = _parameters(item.parameters) if item.parameters else NO_PARAMETERS
+            parameters = _parameters(item.parameters) if item.parameters else NO_PARAMETERS
             typed: Sequence[str] = ()
             if item.HasField("contents"):
                 typed = [field.name for field, _ in item.contents.ListFields()]
@@ -183,9 +183,9 @@ def _tensors(given: Sequence[Any], raw: Sequence[bytes], kind: str) -> tuple[Ten
                 data = raw[at]
                 check_bytes(data, datatype, count)
         except RequestRejected as error:
-            raise of_tensor(error, kind, at, name) from None
-        found.append(Tensor(name, datatype.name, shape, data, asked))
-    return tuple(found)
+            raise tensor_error(error, kind, at, name) from None
+        tensors.append(Tensor(name, datatype.name, shape, data, parameters))
+    return tuple(tensors)
 
 
 def _from_contents(contents: Any, typed: Sequence[str], datatype: Datatype, count: int) -> bytes:
@@ -244,16 +244,16 @@ def _named(name: str, kind: str, at: int) -> str:
     return name
 
 
-def _parameters(given: Any, of: str = "") -> Mapping[str, Parameter]:
-    found: dict[str, Parameter] = {}
+def _parameters(given: Any, prefix: str = "") -> Mapping[str, Parameter]:
+    parameters: dict[str, Parameter] = {}
     for name, parameter in given.items():
         if name.startswith(_SHARED_MEMORY):
-            raise NotOffered(f"{of}shared memory is not offered; send the tensor itself")
+            raise NotOffered(f"{prefix}shared memory is not offered; send the tensor itself")
         choice = parameter.WhichOneof("parameter_choice")
         if choice is None:
-            raise MalformedBody(f"{of}a parameter has no value")
-        found[name] = getattr(parameter, choice)
-    return found
+            raise MalformedBody(f"{prefix}a parameter has no value")
+        parameters[name] = getattr(parameter, choice)
+    return parameters
 
 
 def _set(messages: Any, given: Mapping[str, Parameter]) -> None:

@@ -30,18 +30,18 @@ class _Question:
     response: Any
     path: str  # after /v2, or after /v2/models/NAME when the question is about a model
     wrapped: str = ""  # the field of the answer that holds what REST gives bare
-    of_model: bool = True
+    names_model: bool = True
 
 
 _QUESTIONS = {
     "ServerLive": _Question(
-        pb.ServerLiveRequest, pb.ServerLiveResponse, "/health/live", of_model=False
+        pb.ServerLiveRequest, pb.ServerLiveResponse, "/health/live", names_model=False
     ),
     "ServerReady": _Question(
-        pb.ServerReadyRequest, pb.ServerReadyResponse, "/health/ready", of_model=False
+        pb.ServerReadyRequest, pb.ServerReadyResponse, "/health/ready", names_model=False
     ),
     "ServerMetadata": _Question(
-        pb.ServerMetadataRequest, pb.ServerMetadataResponse, "", of_model=False
+        pb.ServerMetadataRequest, pb.ServerMetadataResponse, "", names_model=False
     ),
     "ModelReady": _Question(pb.ModelReadyRequest, pb.ModelReadyResponse, "/ready"),
     "ModelMetadata": _Question(pb.ModelMetadataRequest, pb.ModelMetadataResponse, ""),
@@ -58,17 +58,17 @@ _YES: dict[str, Callable[[Any], None]] = {
 def path(method: str, message: bytes) -> str:
     """The REST path that asks the same."""
     question = _question(method)
-    asked = question.request()
+    request = question.request()
     try:
-        asked.ParseFromString(message)
+        request.ParseFromString(message)
     except DecodeError:
         raise MalformedBody("the message is not of the method's type") from None
-    if not question.of_model:
+    if not question.names_model:
         return f"/v2{question.path}"
-    found = f"/v2/models/{quote(asked.name, safe='')}" if asked.name else "/v2/models"
-    if asked.version:
-        found += f"/versions/{quote(asked.version, safe='')}"
-    return found + question.path
+    path = f"/v2/models/{quote(request.name, safe='')}" if request.name else "/v2/models"
+    if request.version:
+        path += f"/versions/{quote(request.version, safe='')}"
+    return path + question.path
 
 
 def message(method: str, body: RestBody) -> bytes:
@@ -94,10 +94,10 @@ def _parse(body: bytes, answer: Any) -> None:
 
 
 def _question(method: str) -> _Question:
-    found = _QUESTIONS.get(method)
-    if found is None:
+    question = _QUESTIONS.get(method)
+    if question is None:
         raise NotOffered("this method is not offered")
-    return found
+    return question
 
 
 def question(rest_path: str) -> tuple[str, bytes]:
@@ -109,32 +109,32 @@ def question(rest_path: str) -> tuple[str, bytes]:
         if parts[:1] == ["versions"]:
             version, parts = unquote(parts[1]), parts[2:]
         tail = "".join(f"/{part}" for part in parts)
-        method = next(m for m, q in _QUESTIONS.items() if q.of_model and q.path == tail)
+        method = next(m for m, q in _QUESTIONS.items() if q.names_model and q.path == tail)
     elif parts == ["models", "stats"]:
         method = "ModelStatistics"
     else:
         tail = "".join(f"/{part}" for part in parts)
-        method = next(m for m, q in _QUESTIONS.items() if not q.of_model and q.path == tail)
-    asked = _QUESTIONS[method].request()
+        method = next(m for m, q in _QUESTIONS.items() if not q.names_model and q.path == tail)
+    request = _QUESTIONS[method].request()
     if name:
-        asked.name, asked.version = name, version
-    serialised: bytes = asked.SerializeToString()
+        request.name, request.version = name, version
+    serialised: bytes = request.SerializeToString()
     return method, serialised
 
 
 def answer(method: str, message: bytes) -> RestBody:
     """The REST answer; a health answer that says no raises UpstreamFailed, as REST's status."""
-    asked = _question(method)
+    question = _question(method)
     try:
-        found = asked.response.FromString(message)
+        reply = question.response.FromString(message)
     except DecodeError:
         raise UpstreamFailed("the endpoint's answer is not of the protocol") from None
     if method in _YES:
-        if not next(value for _, value in found.ListFields() or [(None, False)]):
+        if not next(value for _, value in reply.ListFields() or [(None, False)]):
             raise UpstreamFailed("the endpoint is not ready")
         return RestBody(b"")
-    found = getattr(found, asked.wrapped) if asked.wrapped else found
-    return RestBody(orjson.dumps(_document(found)))
+    reply = getattr(reply, question.wrapped) if question.wrapped else reply
+    return RestBody(orjson.dumps(_document(reply)))
 
 
 def _document(message: Any) -> dict[str, Any]:

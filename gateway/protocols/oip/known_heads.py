@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from gateway.core.types import Parameter, RequestedOutput, Tensor, TensorCall
 from gateway.protocols.oip import rest
 from gateway.protocols.oip.datatypes import DATATYPES, is_identifier
-from gateway.protocols.strictjson import BOUNDS, Bounds
+from gateway.protocols.strictjson import BOUNDS, JsonBounds
 
 _MOST, _LONGEST = 256, 1024  # heads, and bytes of each
 
 
-class _Head:
+class _BinaryHead:
     __slots__ = ("body_bytes", "inputs", "outputs", "parameters")
 
     def __init__(self, call: TensorCall, head_bytes: int) -> None:
@@ -28,21 +28,21 @@ class _Head:
         end = head_bytes
         for tensor in call.inputs:
             begin, end = end, end + len(tensor.data)
-            told = (tensor.name, tensor.datatype, tensor.shape, begin, end, tensor.parameters)
-            self.inputs.append(told)
+            key = (tensor.name, tensor.datatype, tensor.shape, begin, end, tensor.parameters)
+            self.inputs.append(key)
         self.body_bytes = end
 
     def read(self, body: bytes, version: str) -> TensorCall:
         inputs = [
-            Tensor(name, datatype, shape, body[begin:end], asked)
-            for name, datatype, shape, begin, end, asked in self.inputs
+            Tensor(name, datatype, shape, body[begin:end], parameters)
+            for name, datatype, shape, begin, end, parameters in self.inputs
         ]
         return TensorCall(tuple(inputs), self.outputs, self.parameters, "", version)
 
 
 class KnownHeads:
     def __init__(self) -> None:
-        self._known: dict[bytes, _Head] = {}
+        self._known: dict[bytes, _BinaryHead] = {}
 
     def decode(
         self,
@@ -50,7 +50,7 @@ class KnownHeads:
         header_length: int | None,
         max_depth: int,
         version: str,
-        bounds: Bounds = BOUNDS,
+        bounds: JsonBounds = BOUNDS,
     ) -> TensorCall:
         """What `rest.decode_request` says."""
         if header_length is None or not 0 < header_length <= _LONGEST:
@@ -60,8 +60,8 @@ class KnownHeads:
         if known is not None and known.body_bytes == len(body):
             return known.read(body, version)
         call = rest.decode_request(body, header_length, max_depth, version, bounds)
-        if known is None and _may_be_kept(call):
-            head = _Head(call, header_length)
+        if known is None and _is_cacheable(call):
+            head = _BinaryHead(call, header_length)
             if head.body_bytes == len(body):  # or the elements of some stand in the JSON
                 if len(self._known) >= _MOST:
                     self._known.clear()
@@ -69,15 +69,15 @@ class KnownHeads:
         return call
 
 
-def _may_be_kept(call: TensorCall) -> bool:
+def _is_cacheable(call: TensorCall) -> bool:
     tensors: Iterable[Tensor | RequestedOutput] = (*call.inputs, *call.outputs)
-    asked = [call.parameters, *[tensor.parameters for tensor in tensors]]
-    names = [tensor.name for tensor in tensors] + [name for each in asked for name in each]
+    parameters = [call.parameters, *[tensor.parameters for tensor in tensors]]
+    names = [tensor.name for tensor in tensors] + [name for each in parameters for name in each]
     return (
         not call.id
         and all(tensor.data and DATATYPES[tensor.datatype].size for tensor in call.inputs)
         and all(map(is_identifier, names))
-        and not any(_is_free(value) for each in asked for value in each.values())
+        and not any(_is_free(value) for each in parameters for value in each.values())
     )
 
 

@@ -25,7 +25,7 @@ _SHORT = {8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 
 _ESCAPES = {bytes([c]): _SHORT.get(c, b"\\u%04X" % c) for c in (*range(32), 34, 92)}
 
 
-def double(value: float, digits_of: Digits = grisu.digits) -> str:
+def double(value: float, digit_pairs: Digits = grisu.digits) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -33,7 +33,7 @@ def double(value: float, digits_of: Digits = grisu.digits) -> str:
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
     sign = "-" if value < 0 else ""
-    digits, point = digits_of(abs(value))
+    digits, point = digit_pairs(abs(value))
     if len(digits) <= point <= 21:
         return f"{sign}{digits}{'0' * (point - len(digits))}.0"
     if 0 < point <= 21:
@@ -55,7 +55,7 @@ def shortest(value: float) -> tuple[str, int]:
 
 def string(text: bytes) -> bytes:
     """A JSON string of bytes that need not be UTF-8: they stand as they are."""
-    return b'"' + _UNSAFE.sub(lambda found: _ESCAPES[found[0]], text) + b'"'
+    return b'"' + _UNSAFE.sub(lambda match: _ESCAPES[match[0]], text) + b'"'
 
 
 def as_triton_reads(value: float) -> float:
@@ -68,8 +68,8 @@ def as_triton_reads(value: float) -> float:
     exponent = int(power or 0) - len(fraction)
     if len(digits) <= 15 and abs(exponent) <= 22:
         return value  # both factors are exact, so the result is the nearest
-    found = _scaled(_significand(digits), exponent)
-    return math.copysign(found, value)
+    number = _scaled(_significand(digits), exponent)
+    return math.copysign(number, value)
 
 
 def _significand(digits: str) -> float:
@@ -78,15 +78,15 @@ def _significand(digits: str) -> float:
     while at < len(digits) and whole < _EXACT:
         whole = whole * 10 + int(digits[at])
         at += 1
-    found = float(whole)
+    number = float(whole)
     for digit in digits[at:]:
-        found = found * 10.0 + int(digit)
-    return found
+        number = number * 10.0 + int(digit)
+    return number
 
 
-def _scaled(found: float, exponent: int) -> float:
+def _scaled(number: float, exponent: int) -> float:
     if exponent >= 0:
-        return found * _TENS[exponent]
+        return number * _TENS[exponent]
     if exponent >= -308:
-        return found / _TENS[-exponent]
-    return found / _TENS[308] / _TENS[-exponent - 308]
+        return number / _TENS[-exponent]
+    return number / _TENS[308] / _TENS[-exponent - 308]

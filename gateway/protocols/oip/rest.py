@@ -20,9 +20,9 @@ from gateway.protocols.oip.datatypes import (
     element_count,
     find,
     label,
-    of_tensor,
+    tensor_error,
 )
-from gateway.protocols.strictjson import BOUNDS, Bounds
+from gateway.protocols.strictjson import BOUNDS, JsonBounds
 
 _REQUEST_KEYS = frozenset({"id", "inputs", "outputs", "parameters", "model_name", "model_version"})
 _INPUT_KEYS = frozenset({"name", "datatype", "shape", "data", "parameters"})
@@ -39,7 +39,7 @@ def decode_request(
     header_length: int | None = None,
     max_depth: int = 64,
     version: str = "",
-    bounds: Bounds = BOUNDS,
+    bounds: JsonBounds = BOUNDS,
 ) -> TensorCall:
     """`header_length` is the value of `inference-header-content-length`; None when the body is
     JSON alone. The path has the `version`. Raises MalformedBody (400) or NotOffered (400)."""
@@ -51,19 +51,19 @@ def decode_request(
     if not isinstance(given, list):
         raise MalformedBody("inputs: must be a list of tensors")
     check_count(given, "inputs")
-    inputs = read_tensors(given, tail, "inputs", of_caller=True)
+    inputs = read_tensors(given, tail, "inputs", from_caller=True)
     _unique(inputs, "inputs")
     outputs: tuple[RequestedOutput, ...] = ()
-    asked = document.get("outputs")
-    if asked is not None:
-        check_count(_list(asked, "outputs"), "outputs")
-        outputs = tuple([_output(item, at) for at, item in enumerate(asked)])
+    requested = document.get("outputs")
+    if requested is not None:
+        check_count(_list(requested, "outputs"), "outputs")
+        outputs = tuple([_output(item, at) for at, item in enumerate(requested)])
         _unique(outputs, "outputs")
-    found = document.get("parameters")
-    found = NO_PARAMETERS if found is None else parameters(found, "the request")
-    if not isinstance(found.get(BINARY_OUTPUT, False), bool):
+    pairs = document.get("parameters")
+    pairs = NO_PARAMETERS if pairs is None else parameters(pairs, "the request")
+    if not isinstance(pairs.get(BINARY_OUTPUT, False), bool):
         raise MalformedBody(f"parameters: {BINARY_OUTPUT} must be true or false")
-    return TensorCall(inputs, outputs, found, _string(document.get("id", ""), "id"), version)
+    return TensorCall(inputs, outputs, pairs, _string(document.get("id", ""), "id"), version)
 
 
 def encode_request(
@@ -80,12 +80,12 @@ def encode_request(
     sent_id = call.id if id is None else id
     document: dict[str, Any] = {"id": sent_id} if sent_id else {}
     if call.parameters or timeout_us is not None or binary_outputs:
-        asked = dict(call.parameters)
+        parameters = dict(call.parameters)
         if timeout_us is not None:
-            asked["timeout"] = timeout_us
+            parameters["timeout"] = timeout_us
         if binary_outputs:
-            asked[BINARY_OUTPUT] = True
-        document["parameters"] = asked
+            parameters[BINARY_OUTPUT] = True
+        document["parameters"] = parameters
     document["inputs"] = [
         {
             "name": tensor.name,
@@ -124,11 +124,11 @@ def divide(body: bytes, header_length: int) -> tuple[bytes, bytes]:
 
 
 def read_tensors(
-    items: Sequence[object], tail: bytes, kind: str, *, of_caller: bool
+    items: Sequence[object], tail: bytes, kind: str, *, from_caller: bool
 ) -> tuple[Tensor, ...]:
     """A list of tensors, each with its slice of the raw bytes, in order. Of a caller only the
     fields that are known are taken, and of JSON only what Triton takes."""
-    found, begin = [], 0
+    tensors, begin = [], 0
     for at, item in enumerate(items):
         if not isinstance(item, dict):
             raise MalformedBody(f"{kind}[{at}]: must be an object")
@@ -136,38 +136,40 @@ def read_tensors(
         if not isinstance(name, str) or not name:
             raise MalformedBody(f"{kind}[{at}].name: must be a string")
         try:
-            if of_caller and not _INPUT_KEYS.issuperset(item):
+            if from_caller and not _INPUT_KEYS.issuperset(item):
                 raise _unknown_field(_INPUT_KEYS)
             datatype = find(item.get("datatype"))
             shape = item.get("shape")
             if not isinstance(shape, list):
                 raise MalformedBody("shape: must be a list")
             count = element_count(shape)
-            asked, size = item.get("parameters"), None
-            if asked is None:
-                asked = NO_PARAMETERS
+            given, size = item.get("parameters"), None
+            if given is None:
+                given = NO_PARAMETERS
             else:
-                asked, size = _without_size(parameters(asked))
+                given, size = _without_size(parameters(given))
             if size is None:
-                data = _of_json(item, datatype, count, of_caller)
+                data = _encode_json_values(item, datatype, count, from_caller)
             else:
                 end = begin + _size(item, size, len(tail) - begin)
                 data, begin = tail[begin:end], end
                 check_bytes(data, datatype, count)
         except RequestRejected as error:
-            raise of_tensor(error, kind, at, name) from None
-        found.append(Tensor(name, datatype.name, tuple(shape), data, asked))
+            raise tensor_error(error, kind, at, name) from None
+        tensors.append(Tensor(name, datatype.name, tuple(shape), data, given))
     if begin != len(tail):
         raise MalformedBody(
             f"{kind}: the tensors announce {begin} bytes of binary data, the body has {len(tail)}"
         )
-    return tuple(found)
+    return tuple(tensors)
 
 
-def _of_json(item: dict[str, Any], datatype: Datatype, count: int, of_caller: bool) -> bytes:
+def _encode_json_values(
+    item: dict[str, Any], datatype: Datatype, count: int, from_caller: bool
+) -> bytes:
     if "data" not in item:
         raise MalformedBody(f"has neither data nor {BINARY_SIZE}")
-    if of_caller and datatype.name in elements.BINARY_ONLY:
+    if from_caller and datatype.name in elements.BINARY_ONLY:
         raise MalformedBody(
             f"receiving {datatype.name} data via JSON is not supported. "
             "Please use the binary data format"
@@ -176,13 +178,13 @@ def _of_json(item: dict[str, Any], datatype: Datatype, count: int, of_caller: bo
 
 
 def _without_size(
-    asked: Mapping[str, Parameter],
+    given: Mapping[str, Parameter],
 ) -> tuple[Mapping[str, Parameter], Parameter | None]:
     """Parameters of a tensor but for the one that says how many raw bytes it has, and that one."""
-    size = asked.get(BINARY_SIZE)
-    if size is None or len(asked) == 1:
-        return asked if size is None else NO_PARAMETERS, size
-    return {name: value for name, value in asked.items() if name != BINARY_SIZE}, size
+    size = given.get(BINARY_SIZE)
+    if size is None or len(given) == 1:
+        return given if size is None else NO_PARAMETERS, size
+    return {name: value for name, value in given.items() if name != BINARY_SIZE}, size
 
 
 def _size(item: dict[str, Any], size: Parameter, left: int) -> int:
@@ -199,18 +201,18 @@ def parameters(given: object, where: str = "") -> Mapping[str, Parameter]:
     """Checked parameters of a request, a tensor or an answer."""
     if given is None:
         return NO_PARAMETERS
-    of = where and f"{where}: "
+    prefix = where and f"{where}: "
     if not isinstance(given, dict):
-        raise MalformedBody(f"{of}parameters must be an object")
+        raise MalformedBody(f"{prefix}parameters must be an object")
     for name, value in given.items():
         if name.startswith(_SHARED_MEMORY):
-            raise NotOffered(f"{of}shared memory is not offered; send the tensor itself")
+            raise NotOffered(f"{prefix}shared memory is not offered; send the tensor itself")
         kind = type(value)
         if kind is int:
             if not -(1 << 63) <= value < 1 << 64:
-                raise MalformedBody(f"{of}a parameter is beyond 64 bits")
+                raise MalformedBody(f"{prefix}a parameter is beyond 64 bits")
         elif kind not in _FREE and not (kind is float and math.isfinite(value)):
-            raise MalformedBody(f"{of}parameters must be strings, numbers, true or false")
+            raise MalformedBody(f"{prefix}parameters must be strings, numbers, true or false")
     return given
 
 
@@ -221,20 +223,20 @@ def _output(item: object, at: int) -> RequestedOutput:
     where = label("outputs", at, name)
     if not _OUTPUT_KEYS.issuperset(item):
         raise _unknown_field(_OUTPUT_KEYS, where)
-    asked = parameters(item.get("parameters"), where)
-    if not isinstance(asked.get(BINARY_DATA, False), bool):
+    given = parameters(item.get("parameters"), where)
+    if not isinstance(given.get(BINARY_DATA, False), bool):
         raise MalformedBody(f"{where}: {BINARY_DATA} must be true or false")
-    top = asked.get("classification", 0)
+    top = given.get("classification", 0)
     if not isinstance(top, int) or isinstance(top, bool) or top < 0:
         raise MalformedBody(f"{where}: classification must be a number of classes")
-    return RequestedOutput(name, asked)
+    return RequestedOutput(name, given)
 
 
 def _requested(output: RequestedOutput, binary: bool) -> dict[str, Any]:
-    asked = dict(output.parameters)
+    parameters = dict(output.parameters)
     if binary:
-        asked[BINARY_DATA] = True
-    return {"name": output.name, "parameters": asked} if asked else {"name": output.name}
+        parameters[BINARY_DATA] = True
+    return {"name": output.name, "parameters": parameters} if parameters else {"name": output.name}
 
 
 def _unknown_field(known: frozenset[str], where: str = "") -> NotOffered:

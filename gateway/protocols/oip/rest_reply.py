@@ -29,7 +29,7 @@ def decode_response(body: RestBody) -> TensorReply:
         return TensorReply(
             model=str(document.get("model_name") or ""),
             version=str(document.get("model_version") or ""),
-            outputs=read_tensors(document["outputs"], tail, "outputs", of_caller=False),
+            outputs=read_tensors(document["outputs"], tail, "outputs", from_caller=False),
             id=str(document.get("id") or ""),
             parameters=parameters(document.get("parameters"), "parameters"),
         )
@@ -73,25 +73,25 @@ def encode_response(reply: TensorReply, call: TensorCall) -> RestBody:
 
 
 def _head(reply: TensorReply) -> bytes:
-    found: dict[str, Any] = {"id": reply.id} if reply.id else {}
-    found["model_name"], found["model_version"] = reply.model, reply.version
+    document: dict[str, Any] = {"id": reply.id} if reply.id else {}
+    document["model_name"], document["model_version"] = reply.model, reply.version
     if reply.parameters:
-        found["parameters"] = dict(reply.parameters)
-    return strictjson.dumps(found)[:-1] + b","
+        document["parameters"] = dict(reply.parameters)
+    return strictjson.dumps(document)[:-1] + b","
 
 
 def _output(tensor: Tensor, binary: bool) -> bytes:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "name": tensor.name,
         "datatype": tensor.datatype,
         "shape": list(tensor.shape),
     }
-    asked: dict[str, Any] = dict(tensor.parameters)
+    parameters: dict[str, Any] = dict(tensor.parameters)
     if binary:
-        asked[BINARY_SIZE] = len(tensor.data)
-    if asked:
-        found["parameters"] = asked
-    text = strictjson.dumps(found)
+        parameters[BINARY_SIZE] = len(tensor.data)
+    if parameters:
+        document["parameters"] = parameters
+    text = strictjson.dumps(document)
     return text if binary else b'%b,"data":%b}' % (text[:-1], _data(tensor))
 
 

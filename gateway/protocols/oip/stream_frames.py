@@ -46,10 +46,10 @@ class StreamFrame:
     def decode(cls, wire: bytes) -> StreamFrame:
         """Raises UpstreamFailed for what is not such a message."""
         try:
-            found = _WIRE.FromString(wire)
+            message = _WIRE.FromString(wire)
         except DecodeError:
             raise UpstreamFailed("the endpoint's stream is not of the protocol") from None
-        return cls(found.infer_response, found.error_message.decode(errors="replace"))
+        return cls(message.infer_response, message.error_message.decode(errors="replace"))
 
     def encode(self) -> bytes:
         frame = _WIRE(infer_response=self.response)

@@ -28,7 +28,7 @@ _COLD_CAUTION = 1.3
 _LONGER = 1.5  # times as long as it has lasted is what a batch is taken to last that nobody awaited
 _MOST_SLOWER = 64.0
 _SPREADS = 3.0  # sigmas over what is predicted: so long some batches of a server as usual last
-_SIGMA_OF_MAD = 1.4826  # of a normal distribution
+_SIGMA_PER_MAD = 1.4826  # of a normal distribution
 _FIXED, _PER_WORK = slice(0, 1), slice(1, 2)  # of an array: numpy is slower to take a number
 
 
@@ -53,9 +53,9 @@ class BatchModel:
         self._prior_a, self._prior_b = fixed_s, per_work_s
         self._fits_every = fits_every
         self._n = self._w = self._t = self._ww = self._wt = 0.0
-        self._seen = 0
+        self._observed = 0
         self._recent = _Recent()
-        self._told: deque[tuple[float, float]] = deque(maxlen=_WINDOW)  # predicted, measured
+        self._predictions: deque[tuple[float, float]] = deque(maxlen=_WINDOW)  # predicted, measured
         self._sigma_s: float | None = 0.0  # None: nobody has asked since the last batch
         self._mean_s, self._middle = 0.0, 1.0  # of the last batches' times; of their ratios
         self.slower = 1.0
@@ -69,25 +69,25 @@ class BatchModel:
 
     @property
     def cold(self) -> bool:
-        return self._seen < _COLD
+        return self._observed < _COLD
 
     @property
     def error(self) -> BatchError:
-        if not self._told:
+        if not self._predictions:
             return BatchError(0.0, 0.0, 0)
-        took_s = sum(took for _, took in self._told)
-        off = [predicted - took for predicted, took in self._told]
-        return BatchError(sum(off) / took_s, sum(map(abs, off)) / took_s, self._seen)
+        took_s = sum(took for _, took in self._predictions)
+        off = [predicted - took for predicted, took in self._predictions]
+        return BatchError(sum(off) / took_s, sum(map(abs, off)) / took_s, self._observed)
 
     @property
     def batches(self) -> int:
         """That it has been told of."""
-        return self._seen
+        return self._observed
 
     def off(self, back: int) -> float:
         """What the batch so many before the last took, over what would be predicted for it now; 1
         when there was none. It goes round among the last ones."""
-        if not self._seen:
+        if not self._observed:
             return 1.0
         work, took_s = self._recent.last(back)
         return took_s / self.predict_s(work)
@@ -96,7 +96,7 @@ class BatchModel:
     def sigma_s(self) -> float:
         """Spread of a batch's time around its prediction."""
         if self._sigma_s is None:
-            self._sigma_s = self._recent.spread(self._middle) * _SIGMA_OF_MAD * self._mean_s
+            self._sigma_s = self._recent.spread(self._middle) * _SIGMA_PER_MAD * self._mean_s
         return self._sigma_s
 
     def predict_s(self, work: float) -> float:
@@ -122,15 +122,15 @@ class BatchModel:
         if self.slower > 1.0:
             now = took_s / (self.fixed_s + self.per_work_s * work)
             self.slower = max(1.0, min(self.slower, now))  # guard: D6.cut-batch
-        self._told.append((self.fixed_s + self.per_work_s * work, took_s))
-        self._seen = seen = self._seen + 1
+        self._predictions.append((self.fixed_s + self.per_work_s * work, took_s))
+        self._observed = observed = self._observed + 1
         self._recent.add(work, took_s)
         self._n = self._n * _FADE + 1
         self._w = self._w * _FADE + work
         self._t = self._t * _FADE + took_s
         self._ww = self._ww * _FADE + work * work
         self._wt = self._wt * _FADE + work * took_s
-        if seen <= _WINDOW or not seen % self._fits_every:
+        if observed <= _WINDOW or not observed % self._fits_every:
             self._fit()
 
     def adopt(self, other: BatchModel) -> None:
@@ -148,7 +148,7 @@ class BatchModel:
         of a and b is kept and both are scaled."""
         n, mean_w, mean_t = self._n, self._w / self._n, self._t / self._n
         spread = self._ww / n - mean_w * mean_w
-        if self._seen >= _COLD and spread > (0.05 * mean_w) ** 2:
+        if self._observed >= _COLD and spread > (0.05 * mean_w) ** 2:
             b = max(0.0, (self._wt / n - mean_w * mean_t) / spread)
             b = min(b, mean_t / mean_w)
             a = max(0.0, mean_t - b * mean_w)
@@ -166,45 +166,47 @@ class _Recent:
 
     __slots__ = (
         "_fit",
-        "_fit_of",
+        "_fit_values",
+        "_observed",
         "_ratios",
-        "_seen",
         "_took_s",
-        "_took_s_of",
+        "_took_s_values",
         "_work",
-        "_work_of",
+        "_work_values",
     )
 
     def __init__(self) -> None:
         self._work, self._took_s = array("d", bytes(8 * _WINDOW)), array("d", bytes(8 * _WINDOW))
         self._fit = array("d", (0.0, 0.0))
-        self._seen = 0
+        self._observed = 0
         self._ratios: Floats = np.zeros(_WINDOW)
-        self._work_of: Floats = np.frombuffer(self._work)  # the same numbers, as numpy sees them
-        self._took_s_of: Floats = np.frombuffer(self._took_s)
-        self._fit_of: Floats = np.frombuffer(self._fit)
+        self._work_values: Floats = np.frombuffer(
+            self._work
+        )  # the same numbers, as numpy sees them
+        self._took_s_values: Floats = np.frombuffer(self._took_s)
+        self._fit_values: Floats = np.frombuffer(self._fit)
 
     def copy(self) -> _Recent:
         other = _Recent()
-        other._work[:], other._took_s[:], other._seen = self._work, self._took_s, self._seen
+        other._work[:], other._took_s[:], other._observed = self._work, self._took_s, self._observed
         other._ratios[:] = self._ratios
         return other
 
     def add(self, work: float, took_s: float) -> None:
-        at = self._seen % _WINDOW
+        at = self._observed % _WINDOW
         self._work[at], self._took_s[at] = work, took_s
-        self._seen += 1
+        self._observed += 1
 
     def last(self, back: int) -> tuple[float, float]:
         """Work and time of the one so many before the last, round among those that are kept."""
-        at = (self._seen - 1 - back % min(self._seen, _WINDOW)) % _WINDOW
+        at = (self._observed - 1 - back % min(self._observed, _WINDOW)) % _WINDOW
         return self._work[at], self._took_s[at]
 
     def middle(self, fixed_s: float, per_work_s: float) -> float:
         """The median of the times, each as a share of what the fit says of its batch."""
-        fit, by_fit, ratios = self._fit, self._fit_of, self._ratios
-        work, took_s = self._work_of, self._took_s_of
-        if (n := self._seen) < _WINDOW:
+        fit, by_fit, ratios = self._fit, self._fit_values, self._ratios
+        work, took_s = self._work_values, self._took_s_values
+        if (n := self._observed) < _WINDOW:
             work, took_s, ratios = work[:n], took_s[:n], ratios[:n]
         fit[0], fit[1] = fixed_s, per_work_s
         np.multiply(work, by_fit[_PER_WORK], ratios)
@@ -215,7 +217,7 @@ class _Recent:
 
     def spread(self, middle: float) -> float:
         """The median of how far those shares are from it."""
-        off = np.abs(self._ratios[: self._seen] - middle)
+        off = np.abs(self._ratios[: self._observed] - middle)
         off.sort()
         return _median(off)
 

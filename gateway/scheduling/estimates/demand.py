@@ -32,7 +32,7 @@ _REDRAWN: Final = 1 / 24  # of the memory: how long a drawing is good enough
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class WaitStretch:
     """By class: how many times longer a call will wait than the calls ahead of it explain."""
 
     many: NDArray[np.float64]
@@ -40,8 +40,8 @@ class Stretch:
 
 
 @lru_cache(maxsize=16)
-def _unreserved(margin: float) -> Stretch:
-    return Stretch(np.full(_CLASSES, margin), [margin] * _CLASSES)
+def _unreserved(margin: float) -> WaitStretch:
+    return WaitStretch(np.full(_CLASSES, margin), [margin] * _CLASSES)
 
 
 class Demand:
@@ -52,10 +52,10 @@ class Demand:
         self._aged = 0.0  # memories that have passed since all of them were faded
         self._last_s = -math.inf  # time of the last arrival
         self._anchor: float | None = None  # log2 of the first density: the middle of the classes
-        self._stretch = Stretch(np.ones(_CLASSES), [1.0] * _CLASSES)
+        self._stretch = WaitStretch(np.ones(_CLASSES), [1.0] * _CLASSES)
         self._drawn_s = -math.inf
 
-    def class_of(self, density: float) -> int:
+    def density_class(self, density: float) -> int:
         """Which of the classes a call belongs to that is worth so much per second of GPU."""
         if density <= 0.0:
             return 0
@@ -82,7 +82,7 @@ class Demand:
 
     def stretch(
         self, servers: int, reserve: float, margin: float, now_s: float, memory_s: float
-    ) -> Stretch:
+    ) -> WaitStretch:
         if now_s - self._drawn_s > memory_s * _REDRAWN:
             self._drawn_s = now_s
             fade = exp((self._last_s - now_s) / memory_s - self._aged) / servers
@@ -90,10 +90,10 @@ class Demand:
                 self._stretch = _unreserved(margin)
                 return self._stretch
             up_to = np.cumsum(self._offered) * fade
-            asked_for = float(up_to[-1])
-            scarce = min(max((asked_for - 1.0) / _SCARCE, 0.0), 1.0)
-            above = asked_for - up_to
+            requested = float(up_to[-1])
+            scarce = min(max((requested - 1.0) / _SCARCE, 0.0), 1.0)
+            above = requested - up_to
             above *= reserve * scarce
             many = margin / (1.0 - np.minimum(above, _MOST))
-            self._stretch = Stretch(many, many.tolist())
+            self._stretch = WaitStretch(many, many.tolist())
         return self._stretch

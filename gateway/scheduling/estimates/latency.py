@@ -19,7 +19,7 @@ _NORMAL_QUANTILES = (-1.86, -1.32, -1.01, -0.78, -0.58, -0.40, -0.24, -0.08,
 class Tail:
     """P(latency > t) of one endpoint for calls of one size."""
 
-    __slots__ = ("_recent", "_seen", "_sorted")
+    __slots__ = ("_observed", "_recent", "_sorted")
 
     def __init__(self, expected_s: float) -> None:
         if not (math.isfinite(expected_s) and expected_s > 0):
@@ -27,23 +27,23 @@ class Tail:
         prior = [expected_s * math.exp(_SPREAD * q) for q in _NORMAL_QUANTILES]
         self._recent = deque(prior[(7 * i) % _PRIOR] for i in range(_PRIOR))  # leaves evenly
         self._sorted = sorted(prior)
-        self._seen = 0
+        self._observed = 0
 
     def observe(self, took_s: float) -> None:
         if len(self._recent) >= _WINDOW:
             del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
         self._recent.append(took_s)
         insort(self._sorted, took_s)
-        self._seen += 1
+        self._observed += 1
 
     def learn(self, answers_s: Sequence[float]) -> None:
         """Be what somebody else has measured, drawn evenly from it; nothing of before counts."""
         if not all(math.isfinite(took_s) and took_s > 0 for took_s in answers_s or [0.0]):
             raise ValueError("latencies are above 0 seconds")
-        found = sorted(answers_s)
-        if found != self._sorted:
-            self._sorted, self._recent = found, deque(found)
-            self._seen += _REDRAWN_EVERY
+        times_s = sorted(answers_s)
+        if times_s != self._sorted:
+            self._sorted, self._recent = times_s, deque(times_s)
+            self._observed += _REDRAWN_EVERY
 
     def __deepcopy__(self, memo: object) -> Tail:
         return self  # what is measured is nobody's own
@@ -51,7 +51,7 @@ class Tail:
     @property
     def version(self) -> int:
         """Changes when the grid is worth drawing again."""
-        return self._seen // _REDRAWN_EVERY
+        return self._observed // _REDRAWN_EVERY
 
     def grid(self) -> tuple[float, list[float]]:
         """Steps per second, and `late` at each step; the last one stands for all that follow."""
@@ -80,11 +80,11 @@ class CloudLatency:
 
     def tail(self, work: float) -> Tail:
         step = round(math.log2(work)) if work > 0 else 0
-        found = self._tails.get(step)
-        if found is None:
+        tail = self._tails.get(step)
+        if tail is None:
             expected_s = self._fixed_s + self._per_work_s * 2.0**step
-            found = self._tails[step] = Tail(expected_s)
-        return found
+            tail = self._tails[step] = Tail(expected_s)
+        return tail
 
     def observe(self, work: float, took_s: float) -> None:
         self.tail(work).observe(took_s)

@@ -59,8 +59,8 @@ class ServiceTimes:
         from Incomplete Observations", 1958). Infinite where nobody knows: of fewer than `least`
         answers, and where too few were awaited for so long."""
         left, share = len(self._recent), 1.0
-        came = sum(1 for took_s in self._recent if took_s >= 0.0)
-        if came < least:
+        count = sum(1 for took_s in self._recent if took_s >= 0.0)
+        if count < least:
             return math.inf
         for took_s, cut in sorted((abs(took_s), took_s < 0.0) for took_s in self._recent):
             if not cut:
@@ -115,8 +115,8 @@ class ServiceTimes:
         return now_s - self._renewed_s > _STALE_S  # guard: D6.stale-estimate -> return False
 
     def quantile_s(self, q: float) -> float:
-        found = self._sorted
-        if not found:
+        times_s = self._sorted
+        if not times_s:
             return self._expected_s
-        at, count = int(q * len(found)), len(found)
-        return found[at if at < count else count - 1]
+        at, count = int(q * len(times_s)), len(times_s)
+        return times_s[at if at < count else count - 1]

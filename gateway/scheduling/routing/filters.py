@@ -13,26 +13,26 @@ from gateway.core.types import (
     EVERYWHERE,
     ONPREM,
     Classification,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     TensorCall,
 )
 from gateway.scheduling.routing.fit import speaks
 from gateway.scheduling.routing.needs import lacking
 
-Filter = Callable[[InferenceRequest, Classification, EndpointState], str | None]
+Filter = Callable[[InferenceRequest, Classification, EndpointSnapshot], str | None]
 
 
 def keeps_restricted_onprem(
-    request: InferenceRequest, found: Classification, state: EndpointState
+    request: InferenceRequest, classification: Classification, state: EndpointSnapshot
 ) -> str | None:
     """The first placement guard. Built in: no setting takes it out (BEHAVIOURS M1)."""
     # guard: M1.filter -> return None
-    return "restricted" if found.restricted and state.endpoint.zone is CLOUD else None
+    return "restricted" if classification.restricted and state.endpoint.zone is CLOUD else None
 
 
 def cannot_serve(
-    request: InferenceRequest, found: Classification, state: EndpointState
+    request: InferenceRequest, classification: Classification, state: EndpointSnapshot
 ) -> str | None:
     """What every other rule says, in the order in which a caller is told."""
     endpoint, payload = state.endpoint, request.payload

@@ -13,7 +13,7 @@ def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
     return endpoint.kind != ("kserve" if isinstance(request.payload, DocumentCall) else "openai")
 
 
-def asked_version(request: InferenceRequest) -> str:
+def requested_version(request: InferenceRequest) -> str:
     """Empty when the caller names none."""
     return request.payload.version if isinstance(request.payload, TensorCall) else ""
 
@@ -21,7 +21,7 @@ def asked_version(request: InferenceRequest) -> str:
 def able(request: InferenceRequest, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
     for endpoint in endpoints:
         served = endpoint.models[request.model]
-        granted = served.grants(asked_version(request))
+        granted = served.grants(requested_version(request))
         # guard: S10.capable-queue minus 3
         if granted and speaks(request, endpoint) and lacking(request, endpoint, served) is None:
             yield endpoint

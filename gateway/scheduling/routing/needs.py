@@ -50,7 +50,7 @@ _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class CapabilityNeed:
     """A capability, and the field of the call that needs it."""
 
     capability: str
@@ -180,20 +180,22 @@ FIELDS: Final[Mapping[Operation, Mapping[str, Row]]] = {
 """By operation: what each field needs, and for which of its values."""
 
 
-def needs(call: DocumentCall) -> Iterator[Need]:
+def needs(call: DocumentCall) -> Iterator[CapabilityNeed]:
     """What the call needs beyond a text and parameters of sampling."""
     fields, document = FIELDS[call.operation], call.document
     for key, value in document.items():
         row = fields.get(key)
         if row is None:
             if value is not None:
-                yield Need("other", key)  # guard: S10.unknown-field
+                yield CapabilityNeed("other", key)  # guard: S10.unknown-field
         elif row[1](value):
-            yield Need(row[0], key)
+            yield CapabilityNeed(row[0], key)
     yield from _WITHIN[call.operation](document)
 
 
-def lacking(request: InferenceRequest, endpoint: Endpoint, served: ServedModel) -> Need | None:
+def lacking(
+    request: InferenceRequest, endpoint: Endpoint, served: ServedModel
+) -> CapabilityNeed | None:
     """The first need of the call that the endpoint does not serve; None: it serves the call."""
     call = request.payload
     if not isinstance(call, DocumentCall) or not limited(endpoint, served):
@@ -210,11 +212,11 @@ def limited(endpoint: Endpoint, served: ServedModel) -> bool:
     return bool(served.lacks) or endpoint.kind != "openai"
 
 
-def _chat(document: Mapping[str, Any]) -> Iterator[Need]:
+def _chat(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
     return _messages(document.get("messages"), "messages")
 
 
-def _messages(messages: Any, key: str) -> Iterator[Need]:
+def _messages(messages: Any, key: str) -> Iterator[CapabilityNeed]:
     if not isinstance(messages, list):
         return
     for at, message in enumerate(messages):
@@ -223,60 +225,60 @@ def _messages(messages: Any, key: str) -> Iterator[Need]:
             yield from _message(message, f"{key}[{at}]")
 
 
-def _message(message: Any, where: str) -> Iterator[Need]:
+def _message(message: Any, where: str) -> Iterator[CapabilityNeed]:
     if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
-        yield Need("other", where)
+        yield CapabilityNeed("other", where)
         return
     for key in ("tool_calls", "function_call", "tool_call_id"):
         if message.get(key):
-            yield Need("tools", f"{where}.{key}")
+            yield CapabilityNeed("tools", f"{where}.{key}")
     if message.get("audio"):
-        yield Need("audio", f"{where}.audio")
+        yield CapabilityNeed("audio", f"{where}.audio")
     content = message.get("content")
     if content is None or isinstance(content, str):
         return
     for at, part in enumerate(content if isinstance(content, list) else (content,)):
         text = part.get("text") if isinstance(part, Mapping) else None
         if not isinstance(text, str) or part.get("type") not in _TEXT_PARTS:
-            yield Need("parts", f"{where}.content[{at}]")
+            yield CapabilityNeed("parts", f"{where}.content[{at}]")
 
 
-def _completions(document: Mapping[str, Any]) -> Iterator[Need]:
-    prompts, n, best_of = document.get("prompt"), document.get("n"), document.get("best_of")
+def _completions(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
+    prompts, n, best = document.get("prompt"), document.get("n"), document.get("best_of")
     if _tokens(prompts):
-        yield Need("token_ids", "prompt")
-    if best_of is not None and best_of != 1 and best_of != n:
-        yield Need("ranking", "best_of")
+        yield CapabilityNeed("token_ids", "prompt")
+    if best is not None and best != 1 and best != n:
+        yield CapabilityNeed("ranking", "best_of")
     several = len(prompts) if isinstance(prompts, list) else 1
     if (type(n) is int and several * n > MOST_CHOICES) or (n is None and several > MOST_CHOICES):
-        yield Need("choices", "prompt")
+        yield CapabilityNeed("choices", "prompt")
 
 
-def _responses(document: Mapping[str, Any]) -> Iterator[Need]:
+def _responses(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
     wording = document.get("text")
     if isinstance(wording, Mapping):
         if _formatted(wording.get("format")):
-            yield Need("structured_output", "text.format")
+            yield CapabilityNeed("structured_output", "text.format")
         if wording.get("verbosity"):
-            yield Need("reasoning", "text.verbosity")
+            yield CapabilityNeed("reasoning", "text.verbosity")
     given = document.get("input")
     if not isinstance(given, list):
         return
     for at, item in enumerate(given):
         if isinstance(item, Mapping) and item.get("type", "message") != "message":
-            yield Need("tools", f"input[{at}]")
+            yield CapabilityNeed("tools", f"input[{at}]")
         else:
             yield from _message(item, f"input[{at}]")
 
 
-def _embeddings(document: Mapping[str, Any]) -> Iterator[Need]:
+def _embeddings(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
     given = document.get("input")
     if _tokens(given):
-        yield Need("token_ids", "input")
+        yield CapabilityNeed("token_ids", "input")
     if isinstance(given, list) and len(given) > _MOST_TEXTS:
-        yield Need("choices", "input")
+        yield CapabilityNeed("choices", "input")
     if document.get("encoding_format") not in (None, "float", "base64"):
-        yield Need("other", "encoding_format")
+        yield CapabilityNeed("other", "encoding_format")
 
 
 def _tokens(given: Any) -> bool:

@@ -21,12 +21,12 @@ from gateway.core.types import (
     ONPREM_ONLY,
     Classification,
     Decision,
-    EndpointState,
+    EndpointSnapshot,
     InferenceRequest,
     Zone,
 )
 from gateway.scheduling.routing.filters import FILTERS, Filter, keeps_restricted_onprem
-from gateway.scheduling.routing.needs import Need, lacking
+from gateway.scheduling.routing.needs import CapabilityNeed, lacking
 from gateway.scheduling.routing.scorers import expected_cost_usd, late_probability
 
 _LIKELY = 0.5
@@ -51,17 +51,20 @@ class Policy:
         return self.filters is FILTERS and self.margin >= 1.0
 
     def decide(
-        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        states: Sequence[EndpointSnapshot],
     ) -> Decision:
         """Raises OnpremUnavailable, NoEligibleEndpoint, Saturated, DeadlineUnmeetable or
         DeadlineExceeded when the call has nowhere to go."""
         if request.deadline.passed():
             raise DeadlineExceeded("the latency budget was used up before the call was placed")
-        onprem, cloud, vetoes = self._filter(request, found, states)
+        onprem, cloud, vetoes = self._filter(request, classification, states)
         if not (onprem or cloud):
-            # guard: A10.refused-placement -> refused = self._refused(request, found, vetoes,
-            #   states); raise refused
-            raise self._refused(request, found, vetoes, states)
+            # guard: A10.refused-placement -> refused = self._refused(request, classification,
+            #   vetoes, states); raise refused
+            raise self._refused(request, classification, vetoes, states)
         critical = bool(onprem and cloud) and all(
             [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
         )
@@ -70,12 +73,12 @@ class Policy:
         if len(cloud) > 1:
             cloud.sort(key=partial(self._cost, request))
         # guard: S5.no-zone minus 2
-        # guard: M2.zones ONPREM_ONLY if found.restricted or not self.spill else request.zones ->
-        #   request.zones if self.spill else ONPREM_ONLY
+        # guard: M2.zones ONPREM_ONLY if classification.restricted or not self.spill else
+        #   request.zones -> request.zones if self.spill else ONPREM_ONLY
         return Decision(
             attempts=tuple([state.endpoint for state in onprem + cloud]),
-            reason=self._reason(found, onprem, cloud, critical, vetoes),
-            zones=ONPREM_ONLY if found.restricted or not self.spill else request.zones,
+            reason=self._reason(classification, onprem, cloud, critical, vetoes),
+            zones=ONPREM_ONLY if classification.restricted or not self.spill else request.zones,
             vetoes=vetoes,
             latency_critical=critical,
             tries=self.max_attempts,
@@ -83,23 +86,26 @@ class Policy:
         )
 
     def _filter(
-        self, request: InferenceRequest, found: Classification, states: Sequence[EndpointState]
-    ) -> tuple[list[EndpointState], list[EndpointState], tuple[tuple[str, str], ...]]:
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        states: Sequence[EndpointSnapshot],
+    ) -> tuple[list[EndpointSnapshot], list[EndpointSnapshot], tuple[tuple[str, str], ...]]:
         """Those on the premises and those in the cloud that may serve the call, and why no others
         may."""
-        onprem: list[EndpointState] = []
-        cloud: list[EndpointState] = []
+        onprem: list[EndpointSnapshot] = []
+        cloud: list[EndpointSnapshot] = []
         vetoes: list[tuple[str, str]] = []
         slow = 0
         for state in states:
             # guard: O4.restricted-stays -> why = None
-            why = keeps_restricted_onprem(request, found, state)
+            why = keeps_restricted_onprem(request, classification, state)
             # guard: S5.spill-switch
             if why is None and not self.spill and state.endpoint.zone is CLOUD:
                 why = "spill_off"
             if why is None:
                 for rule in self.filters:
-                    why = rule(request, found, state)
+                    why = rule(request, classification, state)
                     if why is not None:
                         break
             if why is not None:
@@ -115,20 +121,20 @@ class Policy:
             cloud = [state for state in cloud if not state.slow]
         return onprem, cloud, tuple(vetoes)
 
-    def _cost(self, request: InferenceRequest, state: EndpointState) -> tuple[float, float]:
+    def _cost(self, request: InferenceRequest, state: EndpointSnapshot) -> tuple[float, float]:
         usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
         return usd, state.predicted_s
 
     def _reason(
         self,
-        found: Classification,
-        onprem: Sequence[EndpointState],
-        cloud: Sequence[EndpointState],
+        classification: Classification,
+        onprem: Sequence[EndpointSnapshot],
+        cloud: Sequence[EndpointSnapshot],
         critical: bool,
         vetoes: tuple[tuple[str, str], ...],
     ) -> str:
         if onprem:
-            if found.restricted:
+            if classification.restricted:
                 return "restricted"
             if not cloud:
                 return "onprem_only"
@@ -140,21 +146,21 @@ class Policy:
     def _refused(
         self,
         request: InferenceRequest,
-        found: Classification,
+        classification: Classification,
         vetoes: tuple[tuple[str, str], ...],
-        states: Sequence[EndpointState],
+        states: Sequence[EndpointSnapshot],
     ) -> GatewayError:
         """In a frame of its own: one that raises what a local names is held by it in turn."""
-        refused = self._nowhere(request, found, vetoes, states)
+        refused = self._nowhere(request, classification, vetoes, states)
         refused.vetoes = vetoes
         return refused
 
     def _nowhere(
         self,
         request: InferenceRequest,
-        found: Classification,
+        classification: Classification,
         vetoes: tuple[tuple[str, str], ...],
-        states: Sequence[EndpointState],
+        states: Sequence[EndpointSnapshot],
     ) -> GatewayError:
         if all(why in _LASTING for _, why in vetoes):
             for state in states:
@@ -165,10 +171,11 @@ class Policy:
         waits_s += [
             s.back_in_s
             for s in states
-            if s.back_in_s is not None and (s.endpoint.zone is Zone.ONPREM or not found.restricted)
+            if s.back_in_s is not None
+            and (s.endpoint.zone is Zone.ONPREM or not classification.restricted)
         ]
         retry_after_s = min(waits_s, default=2.0)
-        if found.restricted:
+        if classification.restricted:
             return OnpremUnavailable(
                 "this call must stay on the premises and no on-prem server can take it now",
                 retry_after_s=retry_after_s,
@@ -186,11 +193,11 @@ class Policy:
         )
 
 
-def _predicted_s(state: EndpointState) -> float:
+def _predicted_s(state: EndpointSnapshot) -> float:
     return state.predicted_s
 
 
-def _incapable(need: Need) -> Incapable:
+def _incapable(need: CapabilityNeed) -> Incapable:
     refused = Incapable(
         f"{need.field}: no endpoint that this call may go to offers {need.capability}; leave it out"
     )
@@ -201,8 +208,8 @@ def _incapable(need: Need) -> Incapable:
 def leaving(decision: Decision, why: str) -> Decision:
     """The same call, which its queue sends to the cloud."""
     away = [e for e in decision.attempts if e.zone is CLOUD]
-    here = [e for e in decision.attempts if e.zone is ONPREM]
-    return replace(decision, attempts=(*away, *here), reason=why)
+    onprem = [e for e in decision.attempts if e.zone is ONPREM]
+    return replace(decision, attempts=(*away, *onprem), reason=why)
 
 
 def slow_ones(decision: Decision) -> frozenset[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.core.types import EndpointState, InferenceRequest
+from gateway.core.types import EndpointSnapshot, InferenceRequest
 
 
-def late_probability(request: InferenceRequest, state: EndpointState, margin: float) -> float:
+def late_probability(request: InferenceRequest, state: EndpointSnapshot, margin: float) -> float:
     """How likely the answer comes after the deadline, in [0, 1].
 
     Reads the predicted completion (seconds, a high quantile) and the median service time; 0 when
@@ -25,7 +25,7 @@ def late_probability(request: InferenceRequest, state: EndpointState, margin: fl
 
 
 def expected_cost_usd(
-    request: InferenceRequest, state: EndpointState, margin: float, miss_penalty_usd: float
+    request: InferenceRequest, state: EndpointSnapshot, margin: float, miss_penalty_usd: float
 ) -> float:
     """price + P(late) * penalty, in US dollars of one call."""
     return state.price_usd + late_probability(request, state, margin) * miss_penalty_usd

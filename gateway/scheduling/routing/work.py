@@ -17,14 +17,14 @@ from gateway.protocols import strictjson
 
 _EMBEDDINGS: Final = Operation.EMBEDDINGS
 _BYTES_A_TOKEN = 4.0  # of its JSON, which one call of C writes
-_OUT_UNLESS_SAID = 256.0  # tokens
+_DEFAULT_OUTPUT_TOKENS = 256.0  # tokens
 _IN_WEIGHT = 0.1
 _MEMORY = 0.99
 _LEAST, _MOST = 0.05, 50.0
 
 
 @value
-class Size:
+class CallSize:
     """Of a call, before anybody has done it."""
 
     work: float  # in average calls
@@ -39,13 +39,13 @@ class WorkMeter:
         self._mean = 0.0
         self._counted: ref[DocumentCall] | None = None  # a call is asked about more than once
         self._tokens = 0.0  # of that one
-        self._size: Size | None = None  # of that one, by the mean as it is
+        self._size: CallSize | None = None  # of that one, by the mean as it is
 
-    def size(self, request: InferenceRequest) -> Size:
+    def size(self, request: InferenceRequest) -> CallSize:
         known = self._size
         if known is not None and self._counted is not None and self._counted() is request.payload:
             return known
-        size = Size(self.of(request), self.rows(request))
+        size = CallSize(self.estimate(request), self.rows(request))
         if isinstance(request.payload, DocumentCall):
             self._size = size
         return size
@@ -62,7 +62,7 @@ class WorkMeter:
             return max(1, len(texts)) if isinstance(texts, list) else 1
         return max((t.shape[0] for t in payload.inputs if t.shape), default=1) or 1
 
-    def of(self, request: InferenceRequest) -> float:
+    def estimate(self, request: InferenceRequest) -> float:
         """In average calls."""
         payload = request.payload
         if isinstance(payload, TensorCall):
@@ -75,7 +75,7 @@ class WorkMeter:
         work = self._tokens / self._mean
         return work if _LEAST < work < _MOST else min(_MOST, max(_LEAST, work))
 
-    def seen(self, work: float) -> None:
+    def observe(self, work: float) -> None:
         """One more call, which the mean counts from now on."""
         self._mean *= _MEMORY + (1 - _MEMORY) * work
         self._size = None
@@ -85,4 +85,4 @@ def _tokens(call: DocumentCall) -> float:
     given = len(strictjson.dumps(call.document)) / _BYTES_A_TOKEN * _IN_WEIGHT + 1.0
     if call.operation is _EMBEDDINGS:
         return given
-    return given + (stated(call.document) or _OUT_UNLESS_SAID)
+    return given + (stated(call.document) or _DEFAULT_OUTPUT_TOKENS)

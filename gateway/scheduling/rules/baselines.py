@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.scheduling.calls import Action, Call, Extent, Leave, Refuse, Release, Spill
+from gateway.scheduling.calls import (
+    Action,
+    CallExtent,
+    CloudPermission,
+    QueuedCall,
+    Refuse,
+    Release,
+    SpillNow,
+)
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.servers import Instance, Servers
 
@@ -31,7 +39,7 @@ class Backlog:
     gpu_s: float  # of this call, in a full batch
 
 
-Rule = Callable[[Call, Backlog], bool]
+Rule = Callable[[QueuedCall, Backlog], bool]
 """Whether a call that may leave does."""
 
 _CRITICAL: Final = 0.5  # the cloud misses the budget of such a call more often than this
@@ -41,46 +49,46 @@ _DEAR: Final = 1.5  # full batches in the queue that make staying as dear as the
 _BUCKET: Final = 1.0  # full batches that provisioned throughput lets through at once
 
 
-def never(call: Call, backlog: Backlog) -> bool:
+def never(call: QueuedCall, backlog: Backlog) -> bool:
     """On-prem only."""
     return False
 
 
-def unless_critical(call: Call, backlog: Backlog) -> bool:
+def unless_critical(call: QueuedCall, backlog: Backlog) -> bool:
     """Static split: what the cloud could not answer in time stays, the rest leaves."""
     assert call.cloud is not None
     return call.cloud.late(call.deadline_s - backlog.now_s) < _CRITICAL
 
 
-def to_the_faster(call: Call, backlog: Backlog) -> bool:
+def to_the_faster(call: QueuedCall, backlog: Backlog) -> bool:
     """Least latency."""
     assert call.cloud is not None
     return call.cloud.quantile_s(0.5) < backlog.onprem_s
 
 
-def above_a_cap(call: Call, backlog: Backlog) -> bool:
+def above_a_cap(call: QueuedCall, backlog: Backlog) -> bool:
     """Queue cap: the tighter the budget, the shorter the queue that a call may join."""
     return backlog.queued_s > _CAP * (call.deadline_s - backlog.now_s)
 
 
-def when_late(call: Call, backlog: Backlog) -> bool:
+def when_late(call: QueuedCall, backlog: Backlog) -> bool:
     """Predicted completion: leaves when it would miss its budget here."""
     return backlog.onprem_s * _MARGIN > call.deadline_s - backlog.now_s
 
 
-def when_cheaper(call: Call, backlog: Backlog) -> bool:
+def when_cheaper(call: QueuedCall, backlog: Backlog) -> bool:
     """Price on arrival: a GPU second costs the more the longer the queue, and a call that would be
     late costs its penalty as well."""
     assert call.cloud is not None
     left_s = call.deadline_s - backlog.now_s
     cloud = call.price + call.penalty * call.cloud.late(left_s)
-    here = call.price * backlog.backlog_s / (_DEAR * backlog.full_batch_s)
+    onprem_cost = call.price * backlog.backlog_s / (_DEAR * backlog.full_batch_s)
     if backlog.onprem_s * _MARGIN > left_s:
-        here += call.penalty
-    return cloud < here
+        onprem_cost += call.penalty
+    return cloud < onprem_cost
 
 
-def when_the_bucket_is_full(call: Call, backlog: Backlog) -> bool:
+def when_the_bucket_is_full(call: QueuedCall, backlog: Backlog) -> bool:
     """Provisioned throughput: a leaky bucket of GPU time, and what overflows leaves."""
     return backlog.filled > _BUCKET
 
@@ -107,7 +115,7 @@ class OnArrival:
         self._rule = rule
         self._max_waiting = max_waiting
         self._servers = Servers(servers)
-        self._queue: list[tuple[float, int, Call]] = []  # by deadline
+        self._queue: list[tuple[float, int, QueuedCall]] = []  # by deadline
         self._serial = 0
         self._filled_s = 0.0
         self._leaked_s = 0.0
@@ -120,17 +128,19 @@ class OnArrival:
     def wake_s(self) -> float:
         return self._queue[0][0] if self._queue and not self._servers.up else math.inf
 
-    def arrive(self, call: Call, now_s: float) -> list[Action]:
+    def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         return [*self._enter(call, now_s), *self._release(now_s)]
 
-    def _enter(self, call: Call, now_s: float) -> list[Spill | Refuse]:
+    def _enter(self, call: QueuedCall, now_s: float) -> list[SpillNow | Refuse]:
         """Empty: it waits."""
         self._leak(now_s)
         backlog = self._backlog(call, call.deadline_s, now_s)
-        may_leave = call.leave is Leave.FREELY and call.cloud is not None and self.cloud_room >= 1
+        may_leave = (
+            call.leave is CloudPermission.FREELY and call.cloud is not None and self.cloud_room >= 1
+        )
         if may_leave and self._rule(call, backlog):
             self.cloud_room -= 1
-            return [Spill(call, "spill_rule")]
+            return [SpillNow(call, "spill_rule")]
         if len(self._queue) >= self._max_waiting:
             return [Refuse(call, "queue_full", backlog.onprem_s)]
         self._serial += 1
@@ -139,7 +149,7 @@ class OnArrival:
         return []
 
     def take_over(
-        self, sent: Iterable[tuple[str, Call]], waiting: Iterable[Call], now_s: float
+        self, sent: Iterable[tuple[str, QueuedCall]], waiting: Iterable[QueuedCall], now_s: float
     ) -> list[Action]:
         """The calls of a scheduler that failed: those with a server, and those that wait."""
         for name, call in sent:
@@ -147,7 +157,7 @@ class OnArrival:
         entered = [action for call in tuple(waiting) for action in self._enter(call, now_s)]
         return [*entered, *self._release(now_s)]
 
-    def changed(self, call: Call, now_s: float) -> list[Action]:
+    def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
         """Where it goes was decided when it arrived; it only must not leave any more."""
         for at, (deadline_s, serial, waiting) in enumerate(self._queue):
             if waiting.id == call.id:
@@ -186,16 +196,16 @@ class OnArrival:
         self._servers.grow(name, instances)
         return self._release(now_s)
 
-    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+    def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
         return next((a for a in copy.deepcopy(self)._enter(call, now_s)), None)
 
     def in_flight(self, name: str) -> int:
         return self._servers.in_flight(name)
 
     def model(self, name: str) -> BatchModel:
-        return self._servers.model_of(name)
+        return self._servers.server_model(name)
 
-    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
+    def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         return self._backlog(size, deadline_s, now_s).onprem_s
 
     def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
@@ -213,9 +223,9 @@ class OnArrival:
                     actions.append(Release(instance.server, batch))
         return actions
 
-    def _next_batch(self, instance: Instance) -> tuple[Call, ...]:
+    def _next_batch(self, instance: Instance) -> tuple[QueuedCall, ...]:
         """The first who may go there, as many as fit."""
-        taken: list[Call] = []
+        taken: list[QueuedCall] = []
         rows, left = self.max_batch, []
         for entry in self._queue:
             call = entry[2]
@@ -228,7 +238,7 @@ class OnArrival:
         self._queue = left
         return tuple(taken)
 
-    def _backlog(self, size: Extent, deadline_s: float, now_s: float) -> Backlog:
+    def _backlog(self, size: CallExtent, deadline_s: float, now_s: float) -> Backlog:
         up = self._servers.up
         ahead = self._queue[: bisect_left(self._queue, (deadline_s,))]
         queued_s = sum(self._gpu_s(c) for _, _, c in ahead) / max(1, len(up))
@@ -249,6 +259,6 @@ class OnArrival:
         self._filled_s = max(0.0, self._filled_s)
         self._leaked_s = now_s
 
-    def _gpu_s(self, size: Extent) -> float:
+    def _gpu_s(self, size: CallExtent) -> float:
         model = self._servers.model
         return model.fixed_s * size.rows / self.max_batch + model.per_work_s * size.work

@@ -14,7 +14,15 @@ import math
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from gateway.scheduling.calls import Action, Call, Extent, Refuse, Release, Scheduling, Spill
+from gateway.scheduling.calls import (
+    Action,
+    CallExtent,
+    QueuedCall,
+    Refuse,
+    Release,
+    Scheduling,
+    SpillNow,
+)
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.rules.priorities import ByPriority
 from gateway.scheduling.scheduler import Scheduler
@@ -45,8 +53,8 @@ class Guarded:
         self._failed, self._again, self._resumed = failed, again, resumed
         self._dwell_s, self._since_s = DWELL_S, -math.inf  # since when it is as it is
         self._failures, self._error = 0, ""
-        self._waiting: dict[int | str, Call] = {}  # in the order in which they came
-        self._sent: dict[int | str, tuple[str, Call]] = {}
+        self._waiting: dict[int | str, QueuedCall] = {}  # in the order in which they came
+        self._sent: dict[int | str, tuple[str, QueuedCall]] = {}
         self._up: dict[str, bool] = {}
         self._limits: dict[str, float] = {}
         self._instances: dict[str, int] = {}
@@ -57,14 +65,14 @@ class Guarded:
 
     def report(self, now_s: float) -> dict[str, object]:
         """For /status: whether a rule decides, why, and for how long at the least."""
-        told: dict[str, object] = {"safe_mode": self.replaced, "failures": self._failures}
+        document: dict[str, object] = {"safe_mode": self.replaced, "failures": self._failures}
         if self._failures:
-            told["last_error"] = self._error
+            document["last_error"] = self._error
         if self.replaced:
-            told["for_s"] = round(now_s - self._since_s, 3)
+            document["for_s"] = round(now_s - self._since_s, 3)
             if self._again is not None:
-                told["back_in_s"] = round(max(0.0, self._since_s + self._dwell_s - now_s), 3)
-        return told
+                document["back_in_s"] = round(max(0.0, self._since_s + self._dwell_s - now_s), 3)
+        return document
 
     @property
     def deciding(self) -> Scheduling:
@@ -100,11 +108,11 @@ class Guarded:
 
     # What happens
 
-    def arrive(self, call: Call, now_s: float) -> list[Action]:
+    def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         self._waiting[call.id] = call
         return self._happens(self._own.arrive, call, now_s)
 
-    def changed(self, call: Call, now_s: float) -> list[Action]:
+    def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
         if call.id in self._waiting:
             self._waiting[call.id] = call
         return self._happens(self._own.changed, call, now_s)
@@ -142,14 +150,14 @@ class Guarded:
 
     # What is asked
 
-    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+    def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
         """None, it stays, while that cannot be told: only an event can replace the scheduler."""
         try:
             return self._own.would(call, now_s)
         except Exception:  # noqa: BLE001 - a forecast is no reason to refuse anybody
             return None
 
-    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
+    def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         try:
             return self._own.completion_s(size, deadline_s, now_s)
         except Exception:  # noqa: BLE001 - a forecast is no reason to refuse anybody
@@ -169,11 +177,11 @@ class Guarded:
             self._waiting.pop(call_id, None)
 
     def _happens(
-        self, event: Callable[[T, float], list[Action]], of: T, now_s: float
+        self, event: Callable[[T, float], list[Action]], argument: T, now_s: float
     ) -> list[Action]:
         """The event, and what is decided at it noted in the books."""
         if self._scheduler is None:
-            actions = event(of, now_s)
+            actions = event(argument, now_s)
             # guard: S9.dwell-return -> if self._again is not None and False:
             # guard: S9.dwell-wait minus 2
             if self._again is not None and now_s - self._since_s >= self._dwell_s:
@@ -182,7 +190,7 @@ class Guarded:
                 return [*actions, *self._resume(self._again, now_s)]
         else:
             try:
-                actions = event(of, now_s)
+                actions = event(argument, now_s)
                 if not actions:
                     return actions
                 first = actions[0]
@@ -196,7 +204,7 @@ class Guarded:
             self._note(action)
         return actions
 
-    def _goes(self, call: Call, server: str) -> None:
+    def _goes(self, call: QueuedCall, server: str) -> None:
         if self._waiting.pop(call.id, None) is None:
             raise UnknownCall
         self._sent[call.id] = (server, call)

@@ -16,7 +16,15 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from gateway.scheduling.calls import FREELY, Action, Call, Extent, Refuse, Release, Spill
+from gateway.scheduling.calls import (
+    FREELY,
+    Action,
+    CallExtent,
+    QueuedCall,
+    Refuse,
+    Release,
+    SpillNow,
+)
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.servers import Instance, Servers
 
@@ -27,7 +35,7 @@ _DEAR: Final = 1.25  # full batches in the queue that make staying as dear as th
 _PATIENCE_S: Final = 60.0  # nobody is ordered as if it had longer
 _FIRST, _OTHERS = 0, 1
 
-Entry = tuple[int, float, int, Call]
+Entry = tuple[int, float, int, QueuedCall]
 """The class, the order in it, a serial number, the call."""
 
 
@@ -55,14 +63,14 @@ class ByPriority:
 
     # What happens
 
-    def arrive(self, call: Call, now_s: float) -> list[Action]:
+    def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         if len(self._queue) >= self._max_waiting:
             return [self._turned_away(call, now_s)]
         self._enter(call, now_s)
         return self._decide(now_s)
 
     def take_over(
-        self, sent: Iterable[tuple[str, Call]], waiting: Iterable[Call], now_s: float
+        self, sent: Iterable[tuple[str, QueuedCall]], waiting: Iterable[QueuedCall], now_s: float
     ) -> list[Action]:
         """The calls of a scheduler that failed: those with a server, and those that wait."""
         for name, call in sent:
@@ -71,7 +79,7 @@ class ByPriority:
             self._enter(call, now_s)
         return self._decide(now_s)
 
-    def changed(self, call: Call, now_s: float) -> list[Action]:
+    def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
         if not self._removed(call.id):
             return []
         self._enter(call, now_s)
@@ -107,7 +115,7 @@ class ByPriority:
 
     # What is asked
 
-    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+    def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
         if len(self._queue) >= self._max_waiting:
             return self._turned_away(call, now_s)
         queue = self._queue.copy()
@@ -115,7 +123,7 @@ class ByPriority:
         actions = (action for _, action in self._judged(queue, now_s))
         return next((a for a in actions if a is not None and a.call is call), None)
 
-    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
+    def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         before = (c for first, key_s, _, c in self._queue if first == _FIRST or key_s <= deadline_s)
         queued_s = sum(map(self._gpu_s, before)) / max(1, len(self._servers.up))
         return self._servers.start_s(now_s) - now_s + queued_s + self._alone_s(size)
@@ -124,7 +132,7 @@ class ByPriority:
         return self._servers.in_flight(name)
 
     def model(self, name: str) -> BatchModel:
-        return self._servers.model_of(name)
+        return self._servers.server_model(name)
 
     # The rule
 
@@ -132,7 +140,7 @@ class ByPriority:
         judged = list(self._judged(self._queue, now_s))
         self._queue = [entry for entry, action in judged if action is None]
         actions: list[Action] = [action for _, action in judged if action is not None]
-        self.cloud_room -= sum(isinstance(action, Spill) for action in actions)
+        self.cloud_room -= sum(isinstance(action, SpillNow) for action in actions)
         for instance in self._servers.up:
             if self._queue and instance.due_s(now_s, 0.0) <= now_s:
                 batch = self._next_batch(instance, now_s)
@@ -143,7 +151,7 @@ class ByPriority:
 
     def _judged(
         self, queue: list[Entry], now_s: float
-    ) -> Iterator[tuple[Entry, Spill | Refuse | None]]:
+    ) -> Iterator[tuple[Entry, SpillNow | Refuse | None]]:
         """What becomes of each; None: it waits."""
         servers, room = max(1, len(self._servers.up)), self.cloud_room
         start_s = self._servers.start_s(now_s) - now_s
@@ -153,9 +161,9 @@ class ByPriority:
             call = entry[3]
             left_s, own_s = call.deadline_s - now_s, self._gpu_s(call)
             end_s = start_s + ahead_s / servers + self._alone_s(call)
-            action: Spill | Refuse | None = None
+            action: SpillNow | Refuse | None = None
             if room >= 1 and (why := self._leaves(call, left_s, end_s, (ahead_s + own_s) / full_s)):
-                action = Spill(call, why)
+                action = SpillNow(call, why)
                 room -= 1
             elif left_s <= 0.0:
                 action = Refuse(call, "deadline_exceeded_in_queue")
@@ -165,7 +173,7 @@ class ByPriority:
                 ahead_s += own_s
             yield entry, action
 
-    def _leaves(self, call: Call, left_s: float, end_s: float, batches: float) -> str:
+    def _leaves(self, call: QueuedCall, left_s: float, end_s: float, batches: float) -> str:
         """Why a call leaves now; empty: it does not. `batches`: full ones before its answer."""
         if call.leave is not FREELY or call.cloud is None:
             return ""
@@ -177,9 +185,9 @@ class ByPriority:
             return ""
         return "spill_deadline" if late else "spill_rule"
 
-    def _next_batch(self, instance: Instance, now_s: float) -> tuple[Call, ...]:
+    def _next_batch(self, instance: Instance, now_s: float) -> tuple[QueuedCall, ...]:
         """The first who may go there, as many as fit and are in time together."""
-        taken: list[Call] = []
+        taken: list[QueuedCall] = []
         left: list[Entry] = []
         rows, work, due_s = self.max_batch, 0.0, math.inf
         for entry in self._queue:
@@ -201,10 +209,10 @@ class ByPriority:
 
     # Bookkeeping
 
-    def _enter(self, call: Call, now_s: float) -> None:
+    def _enter(self, call: QueuedCall, now_s: float) -> None:
         insort(self._queue, self._entry(call, now_s))
 
-    def _entry(self, call: Call, now_s: float) -> Entry:
+    def _entry(self, call: QueuedCall, now_s: float) -> Entry:
         cloud = call.cloud if call.leave is FREELY else None
         critical = cloud is None or cloud.late(call.deadline_s - now_s) >= _CRITICAL
         self._serial += 1
@@ -219,19 +227,19 @@ class ByPriority:
                 return True
         return False
 
-    def _turned_away(self, call: Call, now_s: float) -> Spill | Refuse:
+    def _turned_away(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse:
         if call.leave is FREELY and call.cloud is not None and self.cloud_room >= 1:
             self.cloud_room -= 1
-            return Spill(call, "spill_queue")
+            return SpillNow(call, "spill_queue")
         return Refuse(call, "queue_full", self.completion_s(call, call.deadline_s, now_s))
 
     def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
         return self._decide(now_s) if self._servers.gone(call_id, now_s, answered) else []
 
-    def _alone_s(self, size: Extent) -> float:
+    def _alone_s(self, size: CallExtent) -> float:
         return self._servers.model.predict_s(size.work)
 
-    def _gpu_s(self, size: Extent) -> float:
+    def _gpu_s(self, size: CallExtent) -> float:
         """Of a call, with its share of a full batch."""
         model = self._servers.model
         return model.fixed_s * size.rows / self.max_batch + model.per_work_s * size.work

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.accounting.live.decisions import Figures, Path, Second
+from gateway.accounting.live.decisions import CallFigures, Path, SecondCounts
 
 FLOW_S = 10.0
 LATENCY_S = 60.0
@@ -18,7 +18,7 @@ _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _STEPS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000)
 
 
-def flow(seconds: Iterable[Second], now_s: float, started_s: float) -> dict[str, Any]:
+def flow(seconds: Iterable[SecondCounts], now_s: float, started_s: float) -> dict[str, Any]:
     """Calls a second from whom, of which class, to which zone and endpoint."""
     since = int(now_s - FLOW_S)
     counts: Counter[Path] = Counter()
@@ -26,10 +26,10 @@ def flow(seconds: Iterable[Second], now_s: float, started_s: float) -> dict[str,
         if second.at_s > since:
             counts.update(second.paths)
     over_s = min(FLOW_S, max(1.0, now_s - started_s))
-    source_of = _sources(counts)
+    find_source = _sources(counts)
     paths: Counter[tuple[str, ...]] = Counter()
     for path, calls in counts.items():
-        paths[source_of(path), *path[2:]] += calls
+        paths[find_source(path), *path[2:]] += calls
     return {
         "window_s": round(over_s, 1),
         "paths": [
@@ -51,7 +51,7 @@ def _sources(counts: Mapping[Path, int]) -> Callable[[Path], str]:
     return lambda path: path[0] if path[0] in shown else "others"
 
 
-def timeline(seconds: Iterable[Second], now_s: float) -> dict[str, Any]:
+def timeline(seconds: Iterable[SecondCounts], now_s: float) -> dict[str, Any]:
     """Calls by where they went, in steps, oldest first; the last step is still filling."""
     steps = TIMELINE_S // _STEP_S
     counts = {zone: [0] * steps for zone in ("onprem", "cloud", "none")}
@@ -64,7 +64,7 @@ def timeline(seconds: Iterable[Second], now_s: float) -> dict[str, Any]:
     return {"step_s": _STEP_S, **counts}
 
 
-def latency(recent: Sequence[Figures], now_s: float) -> dict[str, Any]:
+def latency(recent: Sequence[CallFigures], now_s: float) -> dict[str, Any]:
     """Percentiles by zone beside the budgets of the same calls, and how many were in time."""
     took: dict[str, list[float]] = defaultdict(list)
     budgets: list[float] = []
@@ -90,11 +90,11 @@ def latency(recent: Sequence[Figures], now_s: float) -> dict[str, Any]:
 
 def _quantiles(values: list[float]) -> dict[str, Any]:
     values.sort()
-    found = {
+    quantiles = {
         name: None if not values else _ms(values[min(len(values) - 1, int(q * len(values)))])
         for name, q in _QUANTILES.items()
     }
-    return {"n": len(values), **found}
+    return {"n": len(values), **quantiles}
 
 
 def _histogram(values_s: Iterable[float]) -> list[int]:
@@ -105,11 +105,11 @@ def _histogram(values_s: Iterable[float]) -> list[int]:
     return counts
 
 
-def tight_budget_s(recent: Iterable[Figures], model: str) -> float | None:
+def tight_budget_s(recent: Iterable[CallFigures], model: str) -> float | None:
     """The latency budget that one in ten clear calls of a model stays under: with those spilling
     begins."""
-    found = sorted(f.budget_s for f in recent if f.model == model and f.sensitivity == "clear")
-    return found[len(found) // 10] if found else None
+    budgets_s = sorted(f.budget_s for f in recent if f.model == model and f.sensitivity == "clear")
+    return budgets_s[len(budgets_s) // 10] if budgets_s else None
 
 
 def _ms(seconds: float) -> float:

@@ -12,30 +12,30 @@ from starlette.routing import Route
 
 from gateway.accounting.audit.actions import Actions
 from gateway.accounting.live.explanation import explanation
-from gateway.accounting.live.feed import Events, Feed, TooManyLook
+from gateway.accounting.live.feed import Events, Feed, TooManyViewers
 from gateway.accounting.live.shares import parsed_id
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
 from gateway.accounting.spill import SpillStop
 from gateway.config import LimitSettings
-from gateway.core.errors import RequestRejected, RouteNotFound, Saturated
+from gateway.core.errors import RequestRejected, Saturated, UnknownRoute
 from gateway.protocols import strictjson
 from gateway.server.console.operators import Operator, Operators
 from gateway.server.console.page import HEADERS, File
-from gateway.server.console.picture import Sight
-from gateway.server.http import ClosingResponse, Front, exchange_of, read_body
+from gateway.server.console.picture import ConsoleSources
+from gateway.server.http import ClosingResponse, Front, read_body, request_exchange
 from gateway.server.ops import error_response
 
 log = logging.getLogger(__name__)
 _STALL_S = 10.0  # of one who takes nothing more
-_ASKED_BYTES = 64 * 1024
+_BODY_BYTES = 64 * 1024
 _CLOSING = ("drain", "spill_stop")
 
 
 class ConsoleFront:
     def __init__(
         self,
-        sight: Sight,
+        sight: ConsoleSources,
         feed: Feed,
         operators: Operators,
         limits: LimitSettings,
@@ -74,10 +74,10 @@ class ConsoleFront:
         return self._served(request.path_params["name"])
 
     def _served(self, name: str) -> Response:
-        found = self._files.get(name)
-        if found is None:
-            raise RouteNotFound("Not Found: this gateway has no such route")
-        return Response(found.content, 200, HEADERS, found.media_type)
+        file = self._files.get(name)
+        if file is None:
+            raise UnknownRoute("Not Found: this gateway has no such route")
+        return Response(file.content, 200, HEADERS, file.media_type)
 
     # For those who may look
 
@@ -93,19 +93,19 @@ class ConsoleFront:
         try:
             await self._feed.refresh()
             looker = self._feed.join(request.headers.get("last-event-id", ""))
-        except TooManyLook:
+        except TooManyViewers:
             raise Saturated("too many look at once", retry_after_s=5.0) from None
         headers = {**HEADERS, "content-type": "text/event-stream; charset=utf-8"}
-        told, peer = dict(request.headers), _peer(request)
-        events = Events(self._feed, looker, lambda: self._operators.knows(told, peer))
+        forwarded, peer = dict(request.headers), _peer(request)
+        events = Events(self._feed, looker, lambda: self._operators.knows(forwarded, peer))
         return ClosingResponse(events, 200, headers, _STALL_S)
 
     async def _decision(self, request: Request) -> Response:
         self._operators.identify(request.headers, _peer(request))
-        found = parsed_id(request.path_params["decision"], self._sight.worker)
-        explained = None if found is None else await self._explained(*found)
+        decision = parsed_id(request.path_params["decision"], self._sight.worker)
+        explained = None if decision is None else await self._explained(*decision)
         if explained is None:
-            raise RouteNotFound(
+            raise UnknownRoute(
                 "this decision is not kept any more (console.tail); it is in the audit"
             )
         return _json(explained)
@@ -113,34 +113,34 @@ class ConsoleFront:
     async def _explained(self, worker: int, seq: int) -> dict[str, Any] | None:
         if worker != self._sight.worker:
             return await self._sight.shares.explained(worker, seq)
-        seen = self._sight.decisions.find(seq)
-        return None if seen is None else explanation(seen)
+        row = self._sight.decisions.find(seq)
+        return None if row is None else explanation(row)
 
     # For those who may act
 
     async def _drain(self, request: Request) -> Response:
         operator = self._operators.acting(request.headers, _peer(request))
-        asked = await self._asked(request, endpoint=str, drained=bool)
-        name, drained = asked["endpoint"], asked["drained"]
+        wanted = await self._read_body(request, endpoint=str, drained=bool)
+        name, drained = wanted["endpoint"], wanted["drained"]
         if name not in self._sight.fleet.places:
             raise RequestRejected("endpoint: there is none of this name")
         if drained:
             # guard: B7.drain-unrecorded -> await self._done(operator, 'drain', name);
             #   self._sight.fleet.drain(name, True)
             self._sight.fleet.drain(name, True)
-            await self._sight.tell_drained(name, True)  # guard: B7.drain-unrecorded
+            await self._sight.announce_drained(name, True)  # guard: B7.drain-unrecorded
             await self._done(operator, "drain", name)  # guard: B7.drain-unrecorded
         else:
             # guard: B7.undrain-record -> self._sight.fleet.drain(name, False); await
             #   self._done(operator, 'undrain', name)
             await self._done(operator, "undrain", name)
             self._sight.fleet.drain(name, False)  # guard: B7.undrain-record
-            await self._sight.tell_drained(name, False)
+            await self._sight.announce_drained(name, False)
         return _json({"endpoint": name, "drained": drained})
 
     async def _spill(self, request: Request) -> Response:
         operator = self._operators.acting(request.headers, _peer(request))
-        stopped = (await self._asked(request, stopped=bool))["stopped"]
+        stopped = (await self._read_body(request, stopped=bool))["stopped"]
         stop = self._sight.stop()
         if stop.file is None:
             raise RequestRejected(
@@ -166,8 +166,8 @@ class ConsoleFront:
                 f"the file of routing.spill_stop_file cannot be changed: {exc.strerror}"
             ) from None
 
-    async def _asked(self, request: Request, **kinds: type) -> dict[str, Any]:
-        body = await read_body(exchange_of(request), self._limits, None, _ASKED_BYTES)
+    async def _read_body(self, request: Request, **kinds: type) -> dict[str, Any]:
+        body = await read_body(request_exchange(request), self._limits, None, _BODY_BYTES)
         document = strictjson.load_object(body, 2)
         for name, kind in kinds.items():
             if not isinstance(document.get(name), kind):

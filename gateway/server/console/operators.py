@@ -60,16 +60,16 @@ class Operators:
             raise Forbidden("callers have keys here and nobody may look: name console.operators")
         scheme, _, token = headers.get("authorization", "").partition(" ")
         digest = _digest(token.strip())
-        found: Operator | None = None
+        match: Operator | None = None
         for known, operator in self._keys:  # all of them, so that time tells nothing
             if hmac.compare_digest(known, digest):
-                found = operator
-        if found is None and self._issued:
+                match = operator
+        if match is None and self._issued:
             ids = self._issued_ids(token.strip())
-            found = next((self._issued[i] for i in ids if i in self._issued), None)
-        if found is None or scheme.lower() != "bearer" or not token.strip():
+            match = next((self._issued[i] for i in ids if i in self._issued), None)
+        if match is None or scheme.lower() != "bearer" or not token.strip():
             raise Unauthenticated("authorization: send an operator's key as 'Bearer <key>'")
-        return found
+        return match
 
     def knows(self, headers: Mapping[str, str], peer: str | None) -> bool:
         """Whether an operator asks."""
@@ -81,12 +81,12 @@ class Operators:
 
     def acting(self, headers: Mapping[str, str], peer: str | None) -> Operator:
         """Of a request that changes something; it must come from the page itself."""
-        found = self.identify(headers, peer)
-        if not found.operates:  # guard: P2.viewer-role
+        known = self.identify(headers, peer)
+        if not known.operates:  # guard: P2.viewer-role
             raise Forbidden("this operator may look and not act (console.operators: may: operate)")
         if not _from_page(headers):
             raise Forbidden("this request does not come from the page of this gateway")
-        return found
+        return known
 
 
 def _check_local(headers: Mapping[str, str], peer: str | None) -> None:

@@ -8,31 +8,31 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from gateway.accounting.live.decisions import Decisions, Figures
+from gateway.accounting.live.decisions import CallFigures, Decisions
 from gateway.accounting.live.shares import Shares, alone, decision_id
 from gateway.accounting.spill import SpillStop
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import Zone
 from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.state import ModelState, Place
+from gateway.endpoints.state import EndpointState, ModelState
 from gateway.pipeline.admission import Admission
-from gateway.scheduling.routing.work import Size
+from gateway.scheduling.routing.work import CallSize
 from gateway.server.console import figures, together
 from gateway.server.console.spend import Spend
 
 Section = Any  # JSON
 _ROUND_MS = 3
-_AVERAGE = Size(work=1.0, rows=1)  # call
+_AVERAGE = CallSize(work=1.0, rows=1)  # call
 _MEASURE_S = 1.0  # percentiles are sorted for anew
 
 
-async def told_nobody(name: str, drained: bool) -> None:
+async def ignore_drained(name: str, drained: bool) -> None:
     """There is no other worker."""
 
 
 @dataclass(slots=True)
-class Sight:
+class ConsoleSources:
     """What there is to look at: of the settings that are in use."""
 
     fleet: Fleet
@@ -47,7 +47,7 @@ class Sight:
     policy: Callable[[], str]
     version: str
     clock: Clock
-    tell_drained: Callable[[str, bool], Awaitable[None]] = told_nobody
+    announce_drained: Callable[[str, bool], Awaitable[None]] = ignore_drained
     """The other workers of this gateway, that an endpoint is drained, or no longer."""
     worker: int = 1
     shares: Shares = field(default_factory=alone)
@@ -57,19 +57,19 @@ class Sight:
 
 
 class Picture:
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: ConsoleSources) -> None:
         self._sight = sight
         self._started_s = sight.clock()
         self._measured_s = -math.inf
-        self._recent: Sequence[Figures] = ()
+        self._recent: Sequence[CallFigures] = ()
         self._latency: Section = None
 
     def sections(self) -> dict[str, Section]:
         """Each part that can change by itself."""
         sight, shares = self._sight, self._sight.shares.shares
-        now_s, seen = sight.clock(), sight.decisions.look()
+        now_s, decisions = sight.clock(), sight.decisions.snapshot()
         self._measure(now_s)
-        seconds = [*seen.seconds, *(s for share in shares for s in share.seconds.values())]
+        seconds = [*decisions.seconds, *(s for share in shares for s in share.seconds.values())]
         part = self.part()
         return {
             "gateway": {
@@ -82,8 +82,8 @@ class Picture:
             "flow": figures.flow(seconds, now_s, self._started_s),
             "timeline": figures.timeline(seconds, now_s),
             "latency": self._latency,
-            "counts": together.counts(seen.counts, shares),
-            "alarm": together.alarm(self._alarm(), seen.counts, shares),
+            "counts": together.counts(decisions.counts, shares),
+            "alarm": together.alarm(self._alarm(), decisions.counts, shares),
             "spend": sight.spend.standing().document(),
             "switch": self._switch(),
         }
@@ -109,11 +109,11 @@ class Picture:
             self._latency = figures.latency(self._recent, now_s)
 
     def _alarm(self) -> Section:
-        seen = self._sight.decisions
-        latest = seen.latest_alarm
+        decisions = self._sight.decisions
+        latest = decisions.latest_alarm
         return {
-            "restricted_in_cloud": seen.restricted_in_cloud,
-            "stopped_at_door": seen.stopped_at_door,
+            "restricted_in_cloud": decisions.restricted_in_cloud,
+            "stopped_at_door": decisions.stopped_at_door,
             "latest": None if latest is None else decision_id(self._sight.worker, latest),
         }
 
@@ -152,12 +152,12 @@ class Picture:
         return any(places[name].settings.zone is Zone.CLOUD for name in endpoints)
 
 
-def _endpoint(name: str, place: Place) -> Section:
+def _endpoint(name: str, place: EndpointState) -> Section:
     return {
         "name": name,
         "zone": place.settings.zone.value,
         "kind": place.settings.kind,
-        "state": state_of(place.up, place.drained, place.in_flight, place.lanes),
+        "state": state_name(place.up, place.drained, place.in_flight, place.lanes),
         "up": place.up,
         "drained": place.drained,
         "in_flight": place.in_flight,
@@ -166,7 +166,7 @@ def _endpoint(name: str, place: Place) -> Section:
     }
 
 
-def state_of(up: bool, drained: bool, in_flight: int, lanes: Mapping[str, ModelState]) -> str:
+def state_name(up: bool, drained: bool, in_flight: int, lanes: Mapping[str, ModelState]) -> str:
     """One word for the worst that is known of it."""
     if drained:
         return "draining" if in_flight else "drained"

@@ -13,11 +13,11 @@ from gateway.accounting.pricing import usd
 from gateway.accounting.spill import SpillBudgets
 from gateway.core.deadline import Clock
 
-_ASKED_EVERY_S = 10.0
+_REFRESH_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class PeriodSpend:
     """US dollars. None: not known, or no limit."""
 
     period: str  # in words
@@ -33,7 +33,7 @@ class Spent:
 
 
 class Spend(Protocol):
-    def standing(self) -> Spent:
+    def standing(self) -> PeriodSpend:
         """Synchronous and quick: asked four times a second while somebody looks."""
         ...
 
@@ -44,7 +44,7 @@ class BudgetSpend:
     def __init__(self, budgets: SpillBudgets) -> None:
         self._budgets = budgets
 
-    def standing(self) -> Spent:
+    def standing(self) -> PeriodSpend:
         return _standing(self._budgets, "the last 24 hours, since the start", None, "budgets")
 
 
@@ -63,25 +63,25 @@ class LedgerSpend:
         self._budgets = budgets
         self._saved_today, self._spawn, self._clock = saved_today, spawn, clock
         self._saved: Saved | None = None
-        self._asked_s = -math.inf
+        self._refreshed_s = -math.inf
 
-    def standing(self) -> Spent:
+    def standing(self) -> PeriodSpend:
         now_s = self._clock()
-        if now_s - self._asked_s >= _ASKED_EVERY_S:
-            self._asked_s = now_s
-            self._spawn(self._look())
+        if now_s - self._refreshed_s >= _REFRESH_S:
+            self._refreshed_s = now_s
+            self._spawn(self._refresh())
         return _standing(self._budgets, "the last 24 hours", self._saved, "ledger")
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         try:
             self._saved = await self._saved_today()
         except (LedgerError, LedgerDown):
             self._saved = None
 
 
-def _standing(budgets: SpillBudgets, period: str, saved: Saved | None, source: str) -> Spent:
+def _standing(budgets: SpillBudgets, period: str, saved: Saved | None, source: str) -> PeriodSpend:
     spent, most = usd(budgets.spent()), budgets.most()
-    return Spent(
+    return PeriodSpend(
         period=period,
         spent_usd=round(spent, 6),
         reserved_usd=round(usd(budgets.reserved()), 6),

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.accounting.live.shares import Share
+from gateway.accounting.live.shares import WorkerShare
 
 Section = Any  # JSON
 
 
-def gateway(own: Mapping[str, Section], shares: Sequence[Share]) -> Section:
+def gateway(own: Mapping[str, Section], shares: Sequence[WorkerShare]) -> Section:
     parts = [own["gateway"], *(share.gateway for share in shares if share.gateway)]
     return {
         "draining": any(part["draining"] for part in parts),
@@ -19,7 +19,7 @@ def gateway(own: Mapping[str, Section], shares: Sequence[Share]) -> Section:
     }
 
 
-def endpoints(own: Mapping[str, Section], shares: Sequence[Share]) -> list[Section]:
+def endpoints(own: Mapping[str, Section], shares: Sequence[WorkerShare]) -> list[Section]:
     """As this worker sees them, with the calls of all workers in flight."""
     return [
         _with_calls(endpoint, [s.endpoints.get(endpoint["name"]) for s in shares])
@@ -40,7 +40,7 @@ def _with_calls(own: Section, others: Iterable[Section | None]) -> Section:
     return own | {"in_flight": in_flight, "models": models, "state": state}
 
 
-def pools(own: Mapping[str, Section], shares: Sequence[Share]) -> Section:
+def pools(own: Mapping[str, Section], shares: Sequence[WorkerShare]) -> Section:
     """Of the worker that decides on the queues of all."""
     for share in shares:
         if own["pools"] is None and share.pools is not None:
@@ -48,14 +48,14 @@ def pools(own: Mapping[str, Section], shares: Sequence[Share]) -> Section:
     return own["pools"] or []
 
 
-def counts(own: Counter[tuple[str, str]], shares: Sequence[Share]) -> list[Section]:
+def counts(own: Counter[tuple[str, str]], shares: Sequence[WorkerShare]) -> list[Section]:
     return [
         {"sensitivity": kind, "zone": zone, "calls": calls}
         for (kind, zone), calls in sorted(_every(own, shares).items())
     ]
 
 
-def alarm(own: Section, calls: Counter[tuple[str, str]], shares: Sequence[Share]) -> Section:
+def alarm(own: Section, calls: Counter[tuple[str, str]], shares: Sequence[WorkerShare]) -> Section:
     others = [share.alarm for share in shares if share.alarm]
     latest = own["latest"]
     if latest is None:
@@ -70,7 +70,9 @@ def alarm(own: Section, calls: Counter[tuple[str, str]], shares: Sequence[Share]
     }
 
 
-def _every(own: Counter[tuple[str, str]], shares: Sequence[Share]) -> Counter[tuple[str, str]]:
+def _every(
+    own: Counter[tuple[str, str]], shares: Sequence[WorkerShare]
+) -> Counter[tuple[str, str]]:
     every = Counter(own)
     for share in shares:
         every.update(share.counts)

@@ -57,23 +57,23 @@ _LATE = "Deadline Exceeded"
 Context = Any
 """A `grpc.aio.ServicerContext` of bytes."""
 
-Unary = Callable[["Head", bytes], Awaitable[bytes]]
+Unary = Callable[["GrpcCallHead", bytes], Awaitable[bytes]]
 Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]
 
 
-class Opening:
+class CallMetadata:
     """What the metadata of a call say, whatever its message. It is kept with the head that they
     came in: one that comes again on its connection is not looked into again, as long as the same
     services answer; who calls is asked each time where a key may be revoked or a token expire."""
 
-    __slots__ = ("_terms", "_terms_of", "caller", "headers", "repeated", "services")
+    __slots__ = ("_defaults_caller", "_terms", "caller", "headers", "repeated", "services")
 
     def __init__(self, given: Sequence[tuple[str, str | bytes]], services: Services) -> None:
         self.services = services
         self.caller: Caller | None = None  # once it is known, and for as long as they are
         self.repeated = ""  # a header of ours that came twice
         self._terms: CallDefaults | None = None  # of the model that was asked for last
-        self._terms_of: Caller | None = None
+        self._defaults_caller: Caller | None = None
         self.headers: dict[str, str] = {}
         for name, value in given:
             if isinstance(value, bytes):
@@ -89,21 +89,21 @@ class Opening:
         terms = self._terms
         # guard: B6.caller-terms minus 3
         # guard: B6.model-terms minus 2
-        if terms is None or terms.model is not model or self._terms_of is not caller:
+        if terms is None or terms.model is not model or self._defaults_caller is not caller:
             grpc_protocol = WireProtocol.KSERVE_GRPC
             terms = CallDefaults(self.services, caller, self.headers, grpc_protocol, model)
-            self._terms, self._terms_of = terms, caller
+            self._terms, self._defaults_caller = terms, caller
         return terms
 
 
-class Head:
+class GrpcCallHead:
     """A call of which only the metadata has been read."""
 
     __slots__ = ("arrival", "context", "headers", "opening")
 
     def __init__(self, context: Context, services: Services) -> None:
         self.context = context
-        self.opening = opening_of(context, services)
+        self.opening = read_metadata(context, services)
         self.headers = self.opening.headers
         self.arrival = intake.arrive(self.headers, services)
 
@@ -116,7 +116,7 @@ class Head:
         admitted: tuple[Services, Caller] | None = self.context.admitted()
         if admitted is not None and admitted[0] is services:  # guard: B6.late-message minus 2
             return admitted[1]
-        return caller_of(opening, self.context, services)
+        return authenticate(opening, self.context, services)
 
     def remaining_s(self) -> float | None:
         """What is left of the caller's `grpc-timeout`, if it sent one."""
@@ -124,45 +124,45 @@ class Head:
         return None if left_s is None or math.isinf(left_s) else left_s
 
 
-def opening_of(context: Context, services: Services) -> Opening:
+def read_metadata(context: Context, services: Services) -> CallMetadata:
     """What is known of its head, as long as the same services answer."""
-    opening: Opening | None = context.head.known
+    opening: CallMetadata | None = context.head.known
     if opening is None or opening.services is not services:  # guard: B6.grpc-settings minus 2
-        context.head.known = opening = Opening(context.invocation_metadata(), services)
+        context.head.known = opening = CallMetadata(context.invocation_metadata(), services)
     return opening
 
 
-def caller_of(opening: Opening, context: Context, services: Services) -> Caller:
+def authenticate(opening: CallMetadata, context: Context, services: Services) -> Caller:
     """Raises Unauthenticated, Unverifiable, RequestRejected."""
     if opening.repeated:
         raise RequestRejected(f"{opening.repeated}: stands twice in the metadata; send it once")
     names = _peer_names(context) if services.callers.knows_certificates else ()
-    found = intake.identify(opening.headers, services, names)
+    caller = intake.identify(opening.headers, services, names)
     # guard: B6.grpc-key-check minus 2
     if services is opening.services and services.callers.lasting:
-        opening.caller = found
-    return found
+        opening.caller = caller
+    return caller
 
 
 def _peer_names(context: Context) -> tuple[str, ...]:
     """In the certificate that the connection was opened with."""
     shown = context.auth_context()
-    found = (*shown.get("peer_uri", ()), *shown.get("peer_dns", ()))
-    return tuple(name.decode("utf-8", "replace") for name in found)
+    names = (*shown.get("peer_uri", ()), *shown.get("peer_dns", ()))
+    return tuple(name.decode("utf-8", "replace") for name in names)
 
 
 def answered(services: Services, method: Unary) -> Callable[[bytes, Context], Awaitable[bytes]]:
     """The one place where the failure of a unary call becomes its status."""
 
     async def handle(raw: bytes, context: Context) -> bytes:
-        head = Head(context, services)
+        head = GrpcCallHead(context, services)
         try:
             with services.held:
                 return await method(head, raw)
         except GatewayError as error:
-            status = status_of(head.arrival, error, services)
+            status = error_status(head.arrival, error, services)
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status
-            status = status_of(head.arrival, unexpected(exc), services)
+            status = error_status(head.arrival, unexpected(exc), services)
         del raw  # the exception that abort raises keeps this frame until the garbage collector runs
         await context.abort(*status)
         raise AssertionError("abort raises")
@@ -175,17 +175,17 @@ def unexpected(exc: Exception) -> InternalError:
     return InternalError("the gateway failed to serve this call")
 
 
-def status_of(arrival: RequestContext, error: GatewayError, services: Services) -> Status:
+def error_status(arrival: RequestContext, error: GatewayError, services: Services) -> Status:
     """What ends a call by `context.abort`."""
-    services.error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
-    # guard: A1.grpc-refusal -> told = ()
-    told = tuple(intake.error_headers(arrival, error).items())
+    services.on_error(WireProtocol.KSERVE_GRPC.value, error.reason)
+    # guard: A1.grpc-refusal -> headers = ()
+    headers = tuple(intake.error_headers(arrival, error).items())
     late = isinstance(error, DeadlineExceeded)
     words = f"{_LATE}: {error.message}" if late else error.message
-    return grpc.StatusCode[error.grpc_status], words, told
+    return grpc.StatusCode[error.grpc_status], words, headers
 
 
-_told_where: dict[tuple[Zone, str, str, int, Sensitivity], tuple[Field, ...]] = {}
+_placement_fields: dict[tuple[Zone, str, str, int, Sensitivity], tuple[Field, ...]] = {}
 """What many answers end with alike."""
 _MOST_KNOWN = 4096
 _OCTET = [chr(size) for size in range(0x7F)]  # the length of a field's value, as HPACK has it
@@ -203,7 +203,7 @@ def answered_by(arrival: RequestContext, placement: Placement) -> Fields:
         placement.attempts,
         placement.sensitivity,
     )
-    where = _told_where.get(key) or _tell_where(*key)
+    where = _placement_fields.get(key) or _add_placement(*key)
     request_id, trace = arrival.request_id, arrival.traceparent
     read = f"{placement.classify_s * 1000:.3f}"
     own = (
@@ -211,20 +211,20 @@ def answered_by(arrival: RequestContext, placement: Placement) -> Fields:
         f"{_READ}{_OCTET[len(read)]}{read}"
     ).encode("ascii")
     if placement.pseudonymised or placement.limits:
-        for name, told in intake.more_of(placement).items():
-            own += literal(name.encode(), told.encode("ascii", "replace"))
+        for name, value in intake.extra_headers(placement).items():
+            own += literal(name.encode(), value.encode("ascii", "replace"))
     return where, own
 
 
-def _tell_where(
+def _add_placement(
     zone: Zone, endpoint: str, reason: str, attempts: int, sensitivity: Sensitivity
 ) -> tuple[Field, ...]:
-    if len(_told_where) >= _MOST_KNOWN:
-        _told_where.clear()
-    told = zone.word, endpoint, reason, str(attempts), sensitivity.word
-    fields = [(n.encode(), v.encode("ascii", "replace")) for n, v in zip(WHERE, told, strict=True)]
-    found = _told_where[zone, endpoint, reason, attempts, sensitivity] = (*OK, *fields)
-    return found
+    if len(_placement_fields) >= _MOST_KNOWN:
+        _placement_fields.clear()
+    key = zone.word, endpoint, reason, str(attempts), sensitivity.word
+    fields = [(n.encode(), v.encode("ascii", "replace")) for n, v in zip(WHERE, key, strict=True)]
+    fields_ = _placement_fields[zone, endpoint, reason, attempts, sensitivity] = (*OK, *fields)
+    return fields_
 
 
 def parse(kind: Any, raw: bytes) -> Any:

@@ -20,27 +20,27 @@ from tritonclient.grpc import service_pb2
 
 from gateway.core.errors import Draining, GatewayError, NotOffered
 from gateway.core.types import OneFrame
-from gateway.protocols.http2.exchange import Exchange
-from gateway.protocols.http2.exchange import status_of as http2_status_of
+from gateway.protocols.http2.exchange import Http2Exchange
+from gateway.protocols.http2.exchange import status_fields as status_fields
 from gateway.protocols.http2.hpack import literal
-from gateway.protocols.http2.request import RequestHead
+from gateway.protocols.http2.request import Http2RequestHead
 from gateway.protocols.http2.sender import Fields
 from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.tls import TlsFiles, listening
 from gateway.server import Services, intake
 from gateway.server.grpc.calls import (
     LARGE_BYTES,
-    Head,
+    GrpcCallHead,
     Unary,
     answer_bytes,
     answered,
     answered_by,
+    authenticate,
     bounded,
-    caller_of,
+    error_status,
     infer_request,
     only_answer,
-    opening_of,
-    status_of,
+    read_metadata,
     too_late,
 )
 from gateway.server.grpc.inspection import Inspections
@@ -93,40 +93,40 @@ class InferenceService(_GenericHandler):
     def guards(self, path: str) -> bool:
         return path in self._guarded
 
-    def admit(self, exchange: Exchange) -> None:
+    def admit(self, exchange: Http2Exchange) -> None:
         """Raises Unauthenticated, Unverifiable, RequestRejected."""
         services, opening = self._services, exchange.head.known
         if opening is None or opening.services is not services or opening.caller is None:
             context = Context(exchange, None)
-            caller = caller_of(opening_of(context, services), context, services)
+            caller = authenticate(read_metadata(context, services), context, services)
             exchange.admitted = services, caller
         else:
             caller = opening.caller
         exchange.caller = caller.tenant  # guard: A9.message-caller
 
-    def arrives_s(self, head: RequestHead) -> float:
+    def arrives_s(self, head: Http2RequestHead) -> float:
         """As long as the caller would wait for the answer, or as a call may take."""
         limits = self._services.limits
         if head.timeout_s is None:
             return limits.default_latency_budget_ms / 1000
         return min(head.timeout_s, limits.max_latency_budget_ms / 1000)
 
-    def refusal(self, exchange: Exchange, error: GatewayError) -> Fields:
+    def refusal(self, exchange: Http2Exchange, error: GatewayError) -> Fields:
         services = self._services
-        head = Head(Context(exchange, None), services)
-        code, words, pairs = status_of(head.arrival, error, services)
+        head = GrpcCallHead(Context(exchange, None), services)
+        code, words, pairs = error_status(head.arrival, error, services)
         own = b"".join([literal(n.encode(), v.encode("ascii", "replace")) for n, v in pairs])
-        return http2_status_of(code.name, words, own)
+        return status_fields(code.name, words, own)
 
     @staticmethod
     def _refusal(services: Services, name: str) -> Any:
-        async def refuse(head: Head, raw: bytes) -> bytes:
+        async def refuse(head: GrpcCallHead, raw: bytes) -> bytes:
             raise NotOffered(f"{name} {_NOT_OFFERED}")
 
         return _unary(answered(services, refuse))
 
     @staticmethod
-    async def _infer(services: Services, head: Head, raw: bytes) -> bytes:
+    async def _infer(services: Services, head: GrpcCallHead, raw: bytes) -> bytes:
         caller = head.caller(services)
         message = await infer_request(raw)
         terms = head.opening.terms(caller, services.catalog.find(message.model_name))
@@ -151,12 +151,12 @@ class InferenceService(_GenericHandler):
         return answer
 
     async def _stream(self, messages: AsyncIterator[bytes], context: Context) -> None:
-        head = Head(context, self._services)
+        head = GrpcCallHead(context, self._services)
         try:
             head.caller(self._services)
             session = StreamSession(lambda: self._services, head)
         except GatewayError as error:
-            await context.abort(*status_of(head.arrival, error, self._services))
+            await context.abort(*error_status(head.arrival, error, self._services))
             return
         self._sessions.add(session)
         try:
@@ -165,9 +165,9 @@ class InferenceService(_GenericHandler):
             self._sessions.discard(session)
         if session.drained:
             stopping = Draining("the gateway is shutting down")
-            await context.abort(*status_of(head.arrival, stopping, self._services))
-        told = intake.placement_headers(head.arrival, session.placement)
-        context.set_trailing_metadata(tuple(told.items()))
+            await context.abort(*error_status(head.arrival, stopping, self._services))
+        headers = intake.placement_headers(head.arrival, session.placement)
+        context.set_trailing_metadata(tuple(headers.items()))
 
 
 ONPREM_SERVICE: Final = "spillway.onprem"
@@ -192,12 +192,12 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         return health_pb2.HealthCheckResponse(status=self._status(request.service))
 
     async def Watch(self, request: Any, context: Context) -> None:
-        told: int | None = None
+        previous: int | None = None
         while True:
             last = self._draining.is_set()
-            if (status := self._status(request.service)) != told:
+            if (status := self._status(request.service)) != previous:
                 await context.write(health_pb2.HealthCheckResponse(status=status))
-                told = status
+                previous = status
             if last:
                 return
             with suppress(TimeoutError):

@@ -21,7 +21,7 @@ from gateway.core.errors import (
 from gateway.endpoints.connectors import Inspector
 from gateway.protocols.oip.inspect import OFFERED_EXTENSIONS
 from gateway.server import Services
-from gateway.server.grpc.calls import Head, Unary, parse
+from gateway.server.grpc.calls import GrpcCallHead, Unary, parse
 
 _WAIT_S = 5.0
 
@@ -37,21 +37,21 @@ class Inspections:
             "ServerReady": self._server_ready,
             "ModelReady": self._model_ready,
             "ServerMetadata": self._server_metadata,
-            "ModelMetadata": self._of_model(service_pb2.ModelMetadataRequest, "ModelMetadata"),
-            "ModelConfig": self._of_model(service_pb2.ModelConfigRequest, "ModelConfig"),
+            "ModelMetadata": self._inspect_model(service_pb2.ModelMetadataRequest, "ModelMetadata"),
+            "ModelConfig": self._inspect_model(service_pb2.ModelConfigRequest, "ModelConfig"),
             "ModelStatistics": self._statistics,
             "RepositoryIndex": self._index,
         }
 
-    async def _server_live(self, head: Head, raw: bytes) -> bytes:
+    async def _server_live(self, head: GrpcCallHead, raw: bytes) -> bytes:
         live = self._services.inspection.live()
         return _written(service_pb2.ServerLiveResponse(live=live))
 
-    async def _server_ready(self, head: Head, raw: bytes) -> bytes:
+    async def _server_ready(self, head: GrpcCallHead, raw: bytes) -> bytes:
         ready = self._services.inspection.ready()
         return _written(service_pb2.ServerReadyResponse(ready=ready))
 
-    async def _model_ready(self, head: Head, raw: bytes) -> bytes:
+    async def _model_ready(self, head: GrpcCallHead, raw: bytes) -> bytes:
         caller = head.caller(self._services)
         message = parse(service_pb2.ModelReadyRequest, raw)
         _check_version(message.version)
@@ -68,21 +68,23 @@ class Inspections:
             return False
         return bool(_answer(service_pb2.ModelReadyResponse, raw).ready)
 
-    async def _server_metadata(self, head: Head, raw: bytes) -> bytes:
+    async def _server_metadata(self, head: GrpcCallHead, raw: bytes) -> bytes:
         head.caller(self._services)
         parse(service_pb2.ServerMetadataRequest, raw)
-        inspector = self._services.inspection.of_server()
+        inspector = self._services.inspection.server_inspector()
         answer = _answer(
             service_pb2.ServerMetadataResponse,
             await inspector.grpc("ServerMetadata", b"", _wait_s(head)),
         )
-        kept = [e for e in answer.extensions if e in OFFERED_EXTENSIONS]
+        offered = [e for e in answer.extensions if e in OFFERED_EXTENSIONS]
         del answer.extensions[:]
-        answer.extensions.extend(kept)
+        answer.extensions.extend(offered)
         return _written(answer)
 
-    def _of_model(self, kind: Any, method: str) -> Callable[[Head, bytes], Awaitable[bytes]]:
-        async def inspect(head: Head, raw: bytes) -> bytes:
+    def _inspect_model(
+        self, kind: Any, method: str
+    ) -> Callable[[GrpcCallHead, bytes], Awaitable[bytes]]:
+        async def inspect(head: GrpcCallHead, raw: bytes) -> bytes:
             caller = head.caller(self._services)
             message = parse(kind, raw)
             inspector, there = self._find(caller, message.name, message.version)
@@ -91,27 +93,27 @@ class Inspections:
 
         return inspect
 
-    async def _statistics(self, head: Head, raw: bytes) -> bytes:
+    async def _statistics(self, head: GrpcCallHead, raw: bytes) -> bytes:
         message = parse(service_pb2.ModelStatisticsRequest, raw)
         if message.name:
-            one = self._of_model(service_pb2.ModelStatisticsRequest, "ModelStatistics")
+            one = self._inspect_model(service_pb2.ModelStatisticsRequest, "ModelStatistics")
             try:
                 return await one(head, raw)
             except UnknownModel:  # of statistics alone Triton says it with another status
                 raise RequestRejected("requested model is not available") from None
         caller = head.caller(self._services)
-        inspector = self._services.inspection.of_server()
+        inspector = self._services.inspection.server_inspector()
         answer = _answer(
             service_pb2.ModelStatisticsResponse,
             await inspector.grpc("ModelStatistics", b"", _wait_s(head)),
         )
         allowed = set(self._names(caller))
-        kept = [model for model in answer.model_stats if model.name in allowed]
+        allowed_models = [model for model in answer.model_stats if model.name in allowed]
         del answer.model_stats[:]
-        answer.model_stats.extend(kept)
+        answer.model_stats.extend(allowed_models)
         return _written(answer)
 
-    async def _index(self, head: Head, raw: bytes) -> bytes:
+    async def _index(self, head: GrpcCallHead, raw: bytes) -> bytes:
         caller = head.caller(self._services)
         message = parse(service_pb2.RepositoryIndexRequest, raw)
         if message.repository_name:
@@ -131,9 +133,9 @@ class Inspections:
         if not self._ready(caller, name):
             return []
         try:
-            inspector, there = self._services.inspection.of_model(name)
-            asked = service_pb2.ModelMetadataRequest(name=there)
-            raw = await inspector.grpc("ModelMetadata", _written(asked), wait_s)
+            inspector, there = self._services.inspection.model_inspector(name)
+            request = service_pb2.ModelMetadataRequest(name=there)
+            raw = await inspector.grpc("ModelMetadata", _written(request), wait_s)
             return list(_answer(service_pb2.ModelMetadataResponse, raw).versions) or [""]
         except GatewayError:
             return [""]
@@ -155,7 +157,7 @@ class Inspections:
             raise Forbidden("this key may not use this model")
         _check_version(version)
         self._services.catalog.refuse_other_versions(entry, version)
-        return self._services.inspection.of_model(entry.name)
+        return self._services.inspection.model_inspector(entry.name)
 
 
 def _check_version(version: str) -> None:
@@ -170,7 +172,7 @@ def _answer(kind: Any, raw: bytes) -> Any:
         raise UpstreamFailed("the server's answer is not of the protocol") from None
 
 
-def _wait_s(head: Head) -> float:
+def _wait_s(head: GrpcCallHead) -> float:
     left_s = head.remaining_s()
     return _WAIT_S if left_s is None else min(_WAIT_S, left_s)
 

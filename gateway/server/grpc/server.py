@@ -20,10 +20,16 @@ from gateway.core import ambient, timeouts
 from gateway.core.deferred_error import released
 from gateway.core.errors import BodiesFull, BodyTooLarge, GatewayError
 from gateway.core.held_bytes import AnswerShare, BodyShare, HeldBytes
-from gateway.protocols.http2.exchange import OK, Exchange, Serving, status_of
+from gateway.protocols.http2.exchange import OK, Http2Exchange, Serving, status_fields
 from gateway.protocols.http2.hpack import literal
-from gateway.protocols.http2.message import PREFIX_BYTES, Status, framed, read_prefix, too_large
-from gateway.protocols.http2.request import RequestHead
+from gateway.protocols.http2.message import (
+    PREFIX_BYTES,
+    GrpcStatusError,
+    framed,
+    read_prefix,
+    too_large,
+)
+from gateway.protocols.http2.request import Http2RequestHead
 from gateway.protocols.http2.sender import Fields
 from gateway.protocols.http2.server import Http2Server
 from gateway.server import compression
@@ -59,14 +65,14 @@ class Aborted(Exception):
 class Context:
     """Of one call, for its service."""
 
-    __slots__ = ("_exchange", "_serialize", "_told", "_trailers", "head", "held")
+    __slots__ = ("_details", "_exchange", "_serialize", "_trailers", "head", "held")
 
-    def __init__(self, exchange: Exchange, serialize: Any) -> None:
+    def __init__(self, exchange: Http2Exchange, serialize: Any) -> None:
         self._exchange = exchange
         self.head = exchange.head
         self._serialize = serialize
         self._trailers: Pairs = ()
-        self._told: Fields | None = None
+        self._details: Fields | None = None
         self.held: AnswerShare | None = None  # of the answer, until the caller has taken it
 
     def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
@@ -89,9 +95,9 @@ class Context:
     def set_trailing_metadata(self, pairs: Pairs) -> None:
         self._trailers = pairs
 
-    def answered_by(self, told: Fields) -> None:
+    def answered_by(self, fields: Fields) -> None:
         """The trailers of a call that is answered, as they go over the wire."""
-        self._told = told
+        self._details = fields
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailers: Pairs = ()) -> None:
         self._trailers = trailers or self._trailers
@@ -108,25 +114,25 @@ class Context:
 
     def tail(self) -> Fields:
         """Behind an answer."""
-        return self._told or (OK, self.trailers())
+        return self._details or (OK, self.trailers())
 
 
-class Doorkeeper(Protocol):
+class HeadAdmission(Protocol):
     """Who decides by its head alone whether a call may send its message."""
 
     def guards(self, path: str) -> bool:
         """Whether calls of it need a credential."""
         ...
 
-    def admit(self, exchange: Exchange) -> None:
+    def admit(self, exchange: Http2Exchange) -> None:
         """Note who calls. Raises GatewayError."""
         ...
 
-    def arrives_s(self, head: RequestHead) -> float:
+    def arrives_s(self, head: Http2RequestHead) -> float:
         """What its message may take to come, in seconds."""
         ...
 
-    def refusal(self, exchange: Exchange, error: GatewayError) -> Fields:
+    def refusal(self, exchange: Http2Exchange, error: GatewayError) -> Fields:
         """The trailers of a call that failed so."""
         ...
 
@@ -135,7 +141,7 @@ class GrpcServer:
     """The host of its connections, until it stops."""
 
     def __init__(
-        self, max_message_bytes: int, max_streams: int, held: HeldBytes, doorkeeper: Doorkeeper
+        self, max_message_bytes: int, max_streams: int, held: HeldBytes, doorkeeper: HeadAdmission
     ) -> None:
         """`held`: the budget of this process, for what has not come whole or is being inflated."""
         self.max_message_bytes = max_message_bytes
@@ -214,7 +220,7 @@ class GrpcServer:
         if self.stopping and not self._connections:
             self._empty.set()
 
-    def serving(self, exchange: Exchange) -> Serving:
+    def serving(self, exchange: Http2Exchange) -> Serving:
         head = exchange.head
         if not head.usual:
             return _NOT_GRPC if head.http_status != 200 else _REFUSED
@@ -232,7 +238,7 @@ class GrpcServer:
             return _REFUSED
         return self._streaming if handler.request_streaming else self._unary
 
-    def _find(self, head: RequestHead) -> Any:
+    def _find(self, head: Http2RequestHead) -> Any:
         path = head.path
         details = Details(path, head.metadata)
         for service in self._services:
@@ -244,7 +250,7 @@ class GrpcServer:
                 return handler
         return None  # a path that a caller thought of: not kept
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: Http2Exchange) -> None:
         """The one place where a call's end is told, whatever it is."""
         head = exchange.head  # settings may have changed since it came
         handler = self._handlers.get(head.path) or self._find(head)
@@ -259,40 +265,42 @@ class GrpcServer:
                     await run(handler, exchange, context)
         except Aborted as exc:
             await exchange.heard_out(_HEARS_OUT_S)
-            exchange.end(*status_of(exc.code.name, exc.words, context.trailers()))
+            exchange.end(*status_fields(exc.code.name, exc.words, context.trailers()))
         except TimeoutError:
-            exchange.end(*status_of("DEADLINE_EXCEEDED", _LATE))
+            exchange.end(*status_fields("DEADLINE_EXCEEDED", _LATE))
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must get a status
-            self._fail(exchange, context, _cause_of(exc))
+            self._fail(exchange, context, _cause(exc))
             released(exc)  # guard: A10.group-failure
         finally:
             if context.held is not None:
                 context.held.close()
 
-    def _fail(self, exchange: Exchange, context: Context, exc: Exception) -> None:
-        if isinstance(exc, Status):
-            exchange.end(*status_of(exc.code, exc.details, context.trailers()))
+    def _fail(self, exchange: Http2Exchange, context: Context, exc: Exception) -> None:
+        if isinstance(exc, GrpcStatusError):
+            exchange.end(*status_fields(exc.code, exc.details, context.trailers()))
         elif isinstance(exc, BodiesFull):
             exchange.end(*self.refusal(exchange, exc))
         else:
             _log.error("a call failed in the gateway: %s", type(exc).__name__)
-            exchange.end(*status_of("INTERNAL", "the gateway failed to serve this call"))
+            exchange.end(*status_fields("INTERNAL", "the gateway failed to serve this call"))
 
-    async def _one(self, handler: Any, exchange: Exchange, context: Context) -> None:
+    async def _one(self, handler: Any, exchange: Http2Exchange, context: Context) -> None:
         """One message, one answer."""
         read, write = handler.request_deserializer, handler.response_serializer
-        asked = await self._large(exchange) if exchange.large else self._plain(exchange)
-        if asked is not None and len(asked) < _LARGE_BYTES:
+        message = await self._large(exchange) if exchange.large else self._plain(exchange)
+        if message is not None and len(message) < _LARGE_BYTES:
             exchange.message = b""
-            answer = await handler.unary_unary(asked if read is None else read(asked), context)
+            answer = await handler.unary_unary(message if read is None else read(message), context)
         else:
             share = BodyShare(self.held, exchange.caller)
             try:
-                if asked is None:
-                    asked = await self._unpacked(exchange.message, exchange, share)
+                if message is None:
+                    message = await self._unpacked(exchange.message, exchange, share)
                 exchange.message = b""
                 await asyncio.sleep(0)
-                answer = await handler.unary_unary(asked if read is None else read(asked), context)
+                answer = await handler.unary_unary(
+                    message if read is None else read(message), context
+                )
             finally:
                 share.close()
         exchange.answer(answer if write is None else write(answer), context.tail())
@@ -300,33 +308,33 @@ class GrpcServer:
         if exchange.unsent is not None and context.held is not None:
             await exchange.taken(_STALL_S)  # guard: A9.grpc-slow-reader
 
-    async def _stream(self, handler: Any, exchange: Exchange, context: Context) -> None:
+    async def _stream(self, handler: Any, exchange: Http2Exchange, context: Context) -> None:
         read = handler.request_deserializer
         shares: deque[BodyShare] = deque()
         try:
             if handler.request_streaming:
-                asked: Any = self._messages(exchange, read, shares)
+                messages: Any = self._messages(exchange, read, shares)
             else:
-                asked = await self._large(exchange) if exchange.large else self._plain(exchange)
-                if asked is None:
+                messages = await self._large(exchange) if exchange.large else self._plain(exchange)
+                if messages is None:
                     shares.append(BodyShare(self.held, exchange.caller))
-                    asked = await self._unpacked(exchange.message, exchange, shares[0])
+                    messages = await self._unpacked(exchange.message, exchange, shares[0])
                 exchange.message = b""
                 if read is not None:
-                    asked = read(asked)
+                    messages = read(messages)
             method = handler.stream_stream or handler.unary_stream
-            found = method(asked, context)
-            if hasattr(found, "__aiter__"):
-                async for message in found:
+            answer = method(messages, context)
+            if hasattr(answer, "__aiter__"):
+                async for message in answer:
                     await context.write(message)
             else:
-                await found
+                await answer
         finally:
             for share in shares:
                 share.close()
         exchange.end(*context.tail())
 
-    async def _large(self, exchange: Exchange) -> bytes | None:
+    async def _large(self, exchange: Http2Exchange) -> bytes | None:
         """The same as `_plain` of one that came in pieces, which are copied once."""
         pieces, exchange.large = exchange.large, None
         assert pieces is not None
@@ -340,20 +348,20 @@ class GrpcServer:
         exchange.message = await pieces.take_aside()
         return self._plain(exchange)
 
-    def _plain(self, exchange: Exchange) -> bytes | None:
+    def _plain(self, exchange: Http2Exchange) -> bytes | None:
         """The one message of a request; None where it is compressed."""
         whole, most = exchange.message, exchange.serving.max_bytes
         compressed, length = read_prefix(whole) if len(whole) >= PREFIX_BYTES else (0, -1)
         if length != len(whole) - PREFIX_BYTES:
-            raise Status("INTERNAL", "the request is not one message")
+            raise GrpcStatusError("INTERNAL", "the request is not one message")
         if compressed:
             return None
         if length > most:
-            raise Status("RESOURCE_EXHAUSTED", too_large(length, most))
+            raise GrpcStatusError("RESOURCE_EXHAUSTED", too_large(length, most))
         return whole[PREFIX_BYTES:]
 
     async def _messages(
-        self, exchange: Exchange, read: Any, shares: deque[BodyShare]
+        self, exchange: Http2Exchange, read: Any, shares: deque[BodyShare]
     ) -> AsyncIterator[Any]:
         """`shares`: of the last ones that were inflated, which may not be answered yet."""
         while (whole := await exchange.next()) is not None:
@@ -366,11 +374,13 @@ class GrpcServer:
                 message = whole[PREFIX_BYTES:]
             yield message if read is None else read(message)
 
-    async def _unpacked(self, whole: bytes, exchange: Exchange, share: BodyShare) -> bytes:
+    async def _unpacked(self, whole: bytes, exchange: Http2Exchange, share: BodyShare) -> bytes:
         """Of a message that is compressed; `share` is for what comes out."""
         encoding = exchange.head.encoding
         if encoding in ("", "identity"):
-            raise Status("INTERNAL", "a message is compressed, and grpc-encoding does not say how")
+            raise GrpcStatusError(
+                "INTERNAL", "a message is compressed, and grpc-encoding does not say how"
+            )
         message, most = whole[PREFIX_BYTES:], exchange.serving.max_bytes
         try:
             compression.check(encoding)
@@ -379,9 +389,9 @@ class GrpcServer:
             raise
         except BodyTooLarge as exc:
             words = f"Received message larger than max: {exc.message}"
-            raise Status("RESOURCE_EXHAUSTED", words) from None
+            raise GrpcStatusError("RESOURCE_EXHAUSTED", words) from None
         except GatewayError as exc:
-            raise Status(
+            raise GrpcStatusError(
                 "UNIMPLEMENTED" if encoding not in _CODINGS else "INTERNAL", exc.message
             ) from None
 
@@ -389,18 +399,18 @@ class GrpcServer:
 _CODINGS = ("gzip", "deflate")
 
 
-def _cause_of(exc: Exception) -> Exception:
+def _cause(exc: Exception) -> Exception:
     """Of a group that has but one: what reads a stream's messages is a task among others."""
     while isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
         exc = exc.exceptions[0]
     return exc
 
 
-async def _not_grpc(exchange: Exchange) -> None:
+async def _not_grpc(exchange: Http2Exchange) -> None:
     exchange.end_http(exchange.head.http_status)
 
 
-async def _refused(exchange: Exchange) -> None:
+async def _refused(exchange: Http2Exchange) -> None:
     head = exchange.head
     if exchange.error is not None:
         await exchange.heard_out(_HEARS_OUT_S)
@@ -408,12 +418,12 @@ async def _refused(exchange: Exchange) -> None:
         return
     words = head.refused or "received metadata size exceeds limit"
     code = "RESOURCE_EXHAUSTED" if head.too_large else "INVALID_ARGUMENT"
-    exchange.end(*status_of(code, words))
+    exchange.end(*status_fields(code, words))
 
 
-async def _unknown(exchange: Exchange) -> None:
+async def _unknown(exchange: Http2Exchange) -> None:
     await exchange.heard_out(_HEARS_OUT_S)
-    exchange.end(*status_of("UNIMPLEMENTED", "Method not found!"))
+    exchange.end(*status_fields("UNIMPLEMENTED", "Method not found!"))
 
 
 _NOT_GRPC, _REFUSED, _UNKNOWN = (

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from tritonclient.grpc import service_pb2
 
-from gateway.core.deferred_error import Kept, released
+from gateway.core.deferred_error import DeferredError, released
 from gateway.core.errors import AnswersFull, GatewayError, ModelFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.types import InferenceRequest, Placement, TensorCall, WireProtocol
@@ -27,7 +27,7 @@ from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.oip.stream_frames import StreamFrame
 from gateway.server import Services, intake
 from gateway.server.grpc.calls import (
-    Head,
+    GrpcCallHead,
     answer_bytes,
     bounded,
     infer_request,
@@ -57,14 +57,14 @@ class _Call:
 
 
 class StreamSession:
-    def __init__(self, services: Callable[[], Services], head: Head) -> None:
+    def __init__(self, services: Callable[[], Services], head: GrpcCallHead) -> None:
         """`services`: those in use, asked once for each message."""
         self._services = services
         self._head = head
         self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._unsent: asyncio.Queue[_Unsent | None] = asyncio.Queue(_MAX_UNSENT)
         self._unsettled: dict[_Call, None] = {}  # in the order in which they came
-        self._last_of: dict[_Key, asyncio.Event] = {}
+        self._last_by_key: dict[_Key, asyncio.Event] = {}
         self._reading: asyncio.Task[None] | None = None
         self.placement: Placement | None = None  # of the last call
         self.drained = False
@@ -87,14 +87,14 @@ class StreamSession:
     async def _serve(self, messages: AsyncIterator[bytes]) -> None:
         """A task keeps what it fails by, whose traceback must have no frame of the group's: that
         has the task in turn."""
-        failed: Kept | None = None
+        failed: DeferredError | None = None
         try:
             await self._serve_all(messages)
         except asyncio.CancelledError as left:
             released(left)  # guard: A10.stream-reader -> raise
         except BaseExceptionGroup as broken:
             released(broken)  # guard: A10.group-frames
-            failed = Kept(broken)
+            failed = DeferredError(broken)
         self._reading = None
         if failed is not None:
             raise failed.again()
@@ -160,10 +160,10 @@ class StreamSession:
         call = _Call(
             given,
             earlier=tuple(other.settled for other in self._unsettled),
-            after=None if key is None else self._last_of.get(key),
+            after=None if key is None else self._last_by_key.get(key),
         )
         if key is not None:
-            self._last_of[key] = call.ended
+            self._last_by_key[key] = call.ended
         self._unsettled[call] = None
         return call
 
@@ -192,8 +192,8 @@ class StreamSession:
             await self._put_error(call, unexpected(exc))
         finally:
             key = _sequence(request)
-            if key is not None and self._last_of.get(key) is call.ended:
-                del self._last_of[key]
+            if key is not None and self._last_by_key.get(key) is call.ended:
+                del self._last_by_key[key]
             self._leave(call)
             self._room.release()
             if request.held is not None:
@@ -238,7 +238,7 @@ class StreamSession:
 
     async def _put_error(self, call: _Call, error: GatewayError) -> None:
         call.in_order = call.in_order is not False
-        self._services().error_told(WireProtocol.KSERVE_GRPC.value, error.reason)
+        self._services().on_error(WireProtocol.KSERVE_GRPC.value, error.reason)
         response = error.response if isinstance(error, ModelFailed) else None
         if response is None:
             response = service_pb2.ModelInferResponse(id=call.id).SerializeToString()
@@ -266,8 +266,8 @@ class _Unsent:
 def _sequence(request: InferenceRequest | None) -> _Key | None:
     if request is None or not isinstance(request.payload, TensorCall):
         return None
-    found = request.payload.sequence
-    return None if found is None else (request.model, found)
+    sequence = request.payload.sequence
+    return None if sequence is None else (request.model, sequence)
 
 
 def _is_final(response: bytes) -> bool:

@@ -15,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     GatewayError,
     InternalError,
     MalformedBody,
     ModelFailed,
     NotOffered,
-    RouteNotFound,
+    UnknownRoute,
     UnsupportedMedia,
     UpstreamFailed,
     UpstreamRefused,
@@ -40,11 +40,11 @@ from gateway.core.types import (
     WireProtocol,
 )
 from gateway.protocols import strictjson
-from gateway.protocols.http.exchange import AS_TAKEN_BYTES, Exchange
+from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.oip import grpc, rest
 from gateway.protocols.oip.known_heads import KnownHeads
 from gateway.server import Services, compression, intake
-from gateway.server.http import Call, Front, Opening
+from gateway.server.http import Call, Front, RequestHead
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
 from gateway.server.kserve.inspection import Inspecting, checked_version, known
@@ -68,28 +68,28 @@ def front(services: Services) -> Front:
 
 
 def routes(services: Services) -> list[Route]:
-    asked = Inspecting(services)
+    inspecting = Inspecting(services)
 
     def route(path: str, answer: Answer, method: str = "GET") -> Route:
         return Route(path, endpoint(answer, services), methods=[method])
 
-    def of_model(path: str, answer: Answer, method: str = "GET") -> list[Route]:
+    def inspect(path: str, answer: Answer, method: str = "GET") -> list[Route]:
         return [
             route(f"/v2/models/{{model:path}}{version}{path}", answer, method)
             for version in ("/versions/{version}", "")
         ]
 
     return [
-        route("/v2/health/live", asked.live),
-        route("/v2/health/ready", asked.ready),
-        route("/v2", asked.server),
-        route("/v2/repository/index", asked.index, "POST"),
-        route("/v2/models/stats", asked.all_stats),
+        route("/v2/health/live", inspecting.live),
+        route("/v2/health/ready", inspecting.ready),
+        route("/v2", inspecting.server),
+        route("/v2/repository/index", inspecting.index, "POST"),
+        route("/v2/models/stats", inspecting.all_stats),
         *_refused(services),
-        *of_model("/ready", asked.model_ready),
-        *of_model("/config", asked.config),
-        *of_model("/stats", asked.stats),
-        *of_model("", asked.model),
+        *inspect("/ready", inspecting.model_ready),
+        *inspect("/config", inspecting.config),
+        *inspect("/stats", inspecting.stats),
+        *inspect("", inspecting.model),
     ]
 
 
@@ -107,18 +107,18 @@ class Inferring:
 
     def call(self, path: str) -> Call | None:
         """`/v2/models/NAME[/versions/VERSION]/infer`."""
-        found = infer_path(path)
-        if found is None:
+        parts = infer_path(path)
+        if parts is None:
             return None
-        model, version = found
-        return partial(_Opening, self._services, self._heads, model, version)
+        model, version = parts
+        return partial(_KserveRequestHead, self._services, self._heads, model, version)
 
 
-class _Opening(Opening):
+class _KserveRequestHead(RequestHead):
     __slots__ = ("_bounds", "_header_length", "_heads", "_name", "_version")
 
     def __init__(
-        self, services: Services, heads: KnownHeads, name: str, version: str, exchange: Exchange
+        self, services: Services, heads: KnownHeads, name: str, version: str, exchange: HttpExchange
     ) -> None:
         """Raises GatewayError."""
         super().__init__(exchange, services)
@@ -131,16 +131,16 @@ class _Opening(Opening):
             raise UnsupportedMedia(f"content-type: send {_JSON} or {_BINARY}")
         self._header_length = _header_length(exchange.headers.get(_HEADER_LENGTH))
 
-    def asked(
+    def build_request(
         self, body: bytes, arrival: RequestContext
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         length, depth = self._header_length, self.services.limits.max_json_depth
         if (length or len(body)) > AT_ONCE_BYTES:
-            return self._asked_at_length(body, arrival, depth)
+            return self._parse_request(body, arrival, depth)
         call = self._heads.decode(body, length, depth, self._version, self._bounds)
         return self._request(call, arrival)
 
-    async def _asked_at_length(
+    async def _parse_request(
         self, body: bytes, arrival: RequestContext, depth: int
     ) -> InferenceRequest:
         call = await asyncio.to_thread(
@@ -153,56 +153,58 @@ class _Opening(Opening):
         return self.terms(WireProtocol.KSERVE_REST, model).request(arrival, call)
 
     def answer(
-        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
         frames = reply.frames
-        told = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
         if isinstance(frames, OneFrame):
             frame = frames.take()
             if isinstance(frame, RestBody) and "accept-encoding" not in self.headers:
                 if len(frame.body) > AS_TAKEN_BYTES:
-                    return _tell_as_taken(exchange, told, frame, frame.body)
-                exchange.reply(200, _lines(told, frame, frame.body), frame.body)
+                    return _report_on_read(exchange, lines, frame, frame.body)
+                exchange.reply(200, _lines(lines, frame, frame.body), frame.body)
                 return None
-            return self._tell_later(exchange, request, told, frame)
-        return self._read_on(exchange, request, told, frames)
+            return self._forward_errors(exchange, request, lines, frame)
+        return self._read_on(exchange, request, lines, frames)
 
     async def _read_on(
-        self, exchange: Exchange, request: InferenceRequest, told: str, frames: ReplyStream
+        self, exchange: HttpExchange, request: InferenceRequest, lines: str, frames: ReplyStream
     ) -> None:
-        await self._tell_later(exchange, request, told, await _only_frame(frames))
+        await self._forward_errors(exchange, request, lines, await _only_frame(frames))
 
-    async def _tell_later(
-        self, exchange: Exchange, request: InferenceRequest, told: str, frame: Frame | None
+    async def _forward_errors(
+        self, exchange: HttpExchange, request: InferenceRequest, lines: str, frame: Frame | None
     ) -> None:
         call = request.payload
         assert isinstance(call, TensorCall)
-        answer = frame if isinstance(frame, RestBody) else await _rest_of(frame, call)
+        answer = frame if isinstance(frame, RestBody) else await _rest_body(frame, call)
         content = answer.body
         if encoding := compression.chosen(self.headers.get("accept-encoding", "")):
             content = await compression.deflated(content, encoding)
-            told += f"content-encoding: {encoding}\r\n"
-        await _tell_as_taken(exchange, told, answer, content)
+            lines += f"content-encoding: {encoding}\r\n"
+        await _report_on_read(exchange, lines, answer, content)
 
 
-async def _tell_as_taken(exchange: Exchange, told: str, answer: RestBody, content: bytes) -> None:
-    await exchange.reply_as_taken(200, _lines(told, answer, content), content)
+async def _report_on_read(
+    exchange: HttpExchange, lines: str, answer: RestBody, content: bytes
+) -> None:
+    await exchange.reply_as_taken(200, _lines(lines, answer, content), content)
 
 
-def _lines(told: str, answer: RestBody, content: bytes) -> str:
+def _lines(lines: str, answer: RestBody, content: bytes) -> str:
     media, length = _JSON, answer.header_length
     if length is not None:
         media = f"{_BINARY}\r\n{_HEADER_LENGTH}: {length}"
-    return f"content-type: {media}\r\ncontent-length: {len(content)}\r\n{told}"
+    return f"content-type: {media}\r\ncontent-length: {len(content)}\r\n{lines}"
 
 
 async def _only_frame(stream: ReplyStream) -> Frame:
     """Read on to the end, which settles the call."""
-    failed: Kept | None = None
+    failed: DeferredError | None = None
     try:
         frames = [frame async for frame in stream]
     except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-        failed = Kept(exc)
+        failed = DeferredError(exc)
     await asyncio.shield(stream.aclose())
     if failed is not None:
         raise failed.again()
@@ -213,7 +215,7 @@ async def _only_frame(stream: ReplyStream) -> Frame:
     return frames[0]
 
 
-async def _rest_of(frame: Frame | None, call: TensorCall) -> RestBody:
+async def _rest_body(frame: Frame | None, call: TensorCall) -> RestBody:
     if isinstance(frame, GrpcMessage):
         if len(frame.message) <= AT_ONCE_BYTES:
             return grpc.rest_from_grpc(frame, call)
@@ -234,7 +236,7 @@ def _refused(services: Services) -> list[Route]:
 
     def refuse(what: str, *paths: str) -> list[Route]:
         async def answer(request: Request, arrival: RequestContext) -> Response:
-            raise RouteNotFound(
+            raise UnknownRoute(
                 f"Not Found: {what} is not offered by this gateway", reason=NotOffered.reason
             )
 
@@ -242,7 +244,7 @@ def _refused(services: Services) -> list[Route]:
         return [Route(path, refused, methods=_EVERY_METHOD) for path in paths]
 
     async def not_offered(request: Request, arrival: RequestContext) -> Response:
-        raise RouteNotFound("Not Found: Triton's generate extension is not offered")
+        raise UnknownRoute("Not Found: Triton's generate extension is not offered")
 
     absent = endpoint(not_offered, services)
     return [

@@ -19,7 +19,7 @@ import orjson
 from gateway.core.errors import MalformedBody
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
-from gateway.protocols.strictjson import BOUNDS, Bounds
+from gateway.protocols.strictjson import BOUNDS, JsonBounds
 
 _MOST_BYTES = 16 * 1024  # of what is kept for a connection
 _RESTS = 32  # calls, after one that was learnt, before another is: most would be in vain
@@ -36,7 +36,7 @@ class AlikeBodies:
         "_before", "_behind", "_bounds", "_document", "_last", "_most", "_opening", "_rests",
     )  # fmt: skip
 
-    def __init__(self, max_depth: int, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, max_depth: int, bounds: JsonBounds = BOUNDS) -> None:
         self._most = max_depth
         self._bounds = bounds
         self._before = self._behind = b""  # of the string
@@ -51,11 +51,11 @@ class AlikeBodies:
         end = len(body) - len(behind)
         if before and body.startswith(before) and body.endswith(behind) and end > len(before):
             try:  # with its quotation marks: one string and nothing else
-                said = orjson.loads(body[len(before) : end])
+                text = orjson.loads(body[len(before) : end])
             except orjson.JSONDecodeError:
-                said = None
-            if type(said) is str:  # guard: C13.string-type -> if said is not None:
-                last = {**self._last, "content": said}
+                text = None
+            if type(text) is str:  # guard: C13.string-type -> if text is not None:
+                last = {**self._last, "content": text}
                 return {**self._document, "messages": [*self._opening, last]}
         document = strictjson.load_object(body, self._most, self._bounds)
         if self._rests:
@@ -66,14 +66,14 @@ class AlikeBodies:
 
     def _learn(self, body: bytes, document: JsonDocument) -> None:
         self._rests = _RESTS
-        said = _said(document)
-        if said is None or said == _MARK or len(body) - len(said) > _MOST_BYTES:
+        text = _message_text(document)
+        if text is None or text == _MARK or len(body) - len(text) > _MOST_BYTES:
             return
         *opening, last = document["messages"]
         marked = {**document, "messages": [*opening, {**last, "content": _MARK}]}
-        for written in (orjson.dumps(said), json.dumps(said).encode()):
-            before, found, behind = body.partition(written)
-            if found and self._proves(b'%b"%b"%b' % (before, _MARK.encode(), behind), marked):
+        for written in (orjson.dumps(text), json.dumps(text).encode()):
+            before, middle, behind = body.partition(written)
+            if middle and self._proves(b'%b"%b"%b' % (before, _MARK.encode(), behind), marked):
                 self._before, self._behind = before, behind
                 self._document = {**document, "messages": []}
                 self._opening, self._last = opening, {**last, "content": ""}
@@ -88,7 +88,7 @@ class AlikeBodies:
             return False
 
 
-def _said(document: JsonDocument) -> str | None:
+def _message_text(document: JsonDocument) -> str | None:
     """What the one message says, of a chat that has nothing else of anybody in it."""
     messages = document.get("messages")
     if type(messages) is not list or not messages:
@@ -103,5 +103,5 @@ def _said(document: JsonDocument) -> str | None:
     settings = (value for name, value in document.items() if name not in ("model", "messages"))
     if not _SETTING.issuperset(map(type, settings)):  # guard: C13.extra-text
         return None
-    said = messages[-1]["content"]
-    return said if type(said) is str else None
+    content = messages[-1]["content"]
+    return content if type(content) is str else None

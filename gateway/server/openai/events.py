@@ -7,7 +7,15 @@ import logging
 import orjson
 
 from gateway.core.errors import GatewayError, InternalError
-from gateway.core.types import Flow, Operation, ReplyStream, ServerEvent, Sink, flow_of, in_chunk
+from gateway.core.types import (
+    Flow,
+    Operation,
+    ReplyStream,
+    ServerEvent,
+    Sink,
+    in_chunk,
+    stream_flow,
+)
 from gateway.protocols import strictjson
 from gateway.server.openai.errors import error_body, error_document
 
@@ -25,7 +33,7 @@ class EventBytes:
         self._operation = operation
         self._last = b""  # bytes that went out
         self._ended = False
-        self._flow = flow_of(frames)
+        self._flow = stream_flow(frames)
         self._sink: Sink
 
     def __aiter__(self) -> EventBytes:
@@ -54,8 +62,8 @@ class EventBytes:
     @property
     def flow(self) -> Flow | None:
         """The frames' own, save for Responses: their failures continue what went out."""
-        told = self._flow is not None and self._operation is Operation.RESPONSES
-        return self._flowing if told else self._flow
+        complete = self._flow is not None and self._operation is Operation.RESPONSES
+        return self._flowing if complete else self._flow
 
     async def _flowing(self, sink: Sink) -> None:
         self._sink = sink
@@ -79,13 +87,13 @@ class EventBytes:
         self._ended = True  # guard: A4.no-done
         if self._operation is not Operation.RESPONSES:
             return ServerEvent(error_body(error)).framed()
-        last = _last_of(self._last)
+        last = _last_event(self._last)
         if last.event in _OWN_FAILURES:
             raise StopAsyncIteration  # the endpoint has told it, in this protocol's own event
         return ServerEvent(_response_error(error, last), "error").framed()
 
 
-def _last_of(events: bytes) -> ServerEvent:
+def _last_event(events: bytes) -> ServerEvent:
     """Of some as `framed` writes them."""
     *named, data = events[:-2].rpartition(b"\n\n")[2].partition(b"data: ")
     name = named[0].removeprefix(b"event: ").rstrip().decode("utf-8", "replace")
@@ -94,15 +102,15 @@ def _last_of(events: bytes) -> ServerEvent:
 
 def _response_error(error: GatewayError, last: ServerEvent) -> bytes:
     """The `error` event of the Responses API; its key `error` makes the SDKs raise."""
-    told = error_document(error)
+    document = error_document(error)
     return strictjson.dumps(
         {
             "type": "error",
             "sequence_number": _sequence_number(last) + 1,
-            "code": told["code"],
-            "message": told["message"],
-            "param": told["param"],
-            "error": told,
+            "code": document["code"],
+            "message": document["message"],
+            "param": document["param"],
+            "error": document,
         }
     )
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from gateway.auth import Caller
 from gateway.config.model_catalog import CatalogModel
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.core.types import (
     AT_ONCE_BYTES,
@@ -32,10 +32,10 @@ from gateway.core.types import (
     WireProtocol,
 )
 from gateway.protocols import strictjson
-from gateway.protocols.http.exchange import AS_TAKEN_BYTES, Exchange
+from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.http.head import name_in
 from gateway.server import Services, intake
-from gateway.server.http import Call, Front, Opening, caller_of, exchange_of
+from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
 from gateway.server.intake import RequestContext
 from gateway.server.openai.alike import AlikeBodies
 from gateway.server.openai.documents import TASKS, read
@@ -59,7 +59,9 @@ CALLS = {
 
 
 def front(services: Services) -> Front:
-    calls: dict[str, Call] = {path: partial(_Opening, services, op) for path, op in CALLS.items()}
+    calls: dict[str, Call] = {
+        path: partial(_OpenAiRequestHead, services, op) for path, op in CALLS.items()
+    }
     return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
 
 
@@ -73,9 +75,9 @@ def _routes(services: Services) -> list[Route]:
 
 def error_response(error: GatewayError, arrival: RequestContext) -> Response:
     """A failure in OpenAI's shape, with what its SDKs read from the headers."""
-    told = intake.error_headers(arrival, error)
-    told["x-should-retry"] = "true" if should_retry(error) else "false"
-    return Response(error_body(error), error.http_status, told, _JSON)
+    headers = intake.error_headers(arrival, error)
+    headers["x-should-retry"] = "true" if should_retry(error) else "false"
+    return Response(error_body(error), error.http_status, headers, _JSON)
 
 
 class OpenAiFront:
@@ -83,22 +85,22 @@ class OpenAiFront:
         self._services = services
 
     async def models(self, request: Request, arrival: RequestContext) -> Response:
-        caller = caller_of(exchange_of(request), self._services)
+        caller = authenticate(request_exchange(request), self._services)
         listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
         return _document_response({"object": "list", "data": listed}, arrival)
 
     async def model(self, request: Request, arrival: RequestContext) -> Response:
-        caller = caller_of(exchange_of(request), self._services)
+        caller = authenticate(request_exchange(request), self._services)
         model = self._services.catalog.find(name_in(request.path_params["name"]))
         if not _shown(model, caller):
             raise UnknownModel("this API has no model of that name for this key")
         return _document_response(_entry(model), arrival)
 
 
-class _Opening(Opening):
+class _OpenAiRequestHead(RequestHead):
     __slots__ = ("_alike", "_bounds", "_operation")
 
-    def __init__(self, services: Services, operation: Operation, exchange: Exchange) -> None:
+    def __init__(self, services: Services, operation: Operation, exchange: HttpExchange) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation = operation
@@ -108,14 +110,14 @@ class _Opening(Opening):
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
 
-    def asked(
+    def build_request(
         self, body: bytes, arrival: RequestContext
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         if len(body) > AT_ONCE_BYTES:
-            return self._asked_at_length(body, arrival)
+            return self._parse_request(body, arrival)
         return self._request(self._alike.read(body), arrival, 0)
 
-    async def _asked_at_length(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
+    async def _parse_request(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
         depth = self.services.limits.max_json_depth
         document = await asyncio.to_thread(strictjson.load_object, body, depth, self._bounds)
         return self._request(document, arrival, len(body))
@@ -130,43 +132,43 @@ class _Opening(Opening):
         return terms.request(arrival, call)
 
     def answer(
-        self, exchange: Exchange, request: InferenceRequest, reply: InferenceReply
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
         frames = reply.frames
-        told = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
         if request.payload.streamed:
-            return exchange.stream(200, told + _EVENTS, EventBytes(frames, self._operation))
+            return exchange.stream(200, lines + _EVENTS, EventBytes(frames, self._operation))
         frame = frames.take() if isinstance(frames, OneFrame) else None
         if not isinstance(frame, JsonBody):
-            return _read_on(exchange, told, frames)
+            return _read_on(exchange, lines, frames)
         if len(frame.body) > AS_TAKEN_BYTES:
-            return exchange.reply_as_taken(200, _whole(frame.body, told), frame.body)
-        exchange.reply(200, _whole(frame.body, told), frame.body)
+            return exchange.reply_as_taken(200, _whole(frame.body, lines), frame.body)
+        exchange.reply(200, _whole(frame.body, lines), frame.body)
         return None
 
 
-async def _read_on(exchange: Exchange, told: str, frames: ReplyStream) -> None:
+async def _read_on(exchange: HttpExchange, lines: str, frames: ReplyStream) -> None:
     frame = await _only_frame(frames)
     if not isinstance(frame, JsonBody):
         raise InternalError("an answer came in other frames than this protocol has")
-    await exchange.reply_as_taken(200, _whole(frame.body, told), frame.body)
+    await exchange.reply_as_taken(200, _whole(frame.body, lines), frame.body)
 
 
-def _whole(body: bytes, told: str) -> str:
-    return f"content-type: {_JSON}\r\ncontent-length: {len(body)}\r\n{told}"
+def _whole(body: bytes, lines: str) -> str:
+    return f"content-type: {_JSON}\r\ncontent-length: {len(body)}\r\n{lines}"
 
 
 async def _only_frame(frames: ReplyStream) -> Frame | None:
     """Of an answer that is not streamed: read on to the end, which settles the call."""
-    failed: Kept | None = None
+    failed: DeferredError | None = None
     try:
-        found = [frame async for frame in frames]
+        received = [frame async for frame in frames]
     except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-        failed = Kept(exc)
+        failed = DeferredError(exc)
     await frames.aclose()
     if failed is not None:
         raise failed.again()
-    return found[0] if len(found) == 1 else None
+    return received[0] if len(received) == 1 else None
 
 
 def _shown(model: CatalogModel, caller: Caller) -> bool:
@@ -179,5 +181,5 @@ def _entry(model: CatalogModel) -> JsonDocument:
 
 
 def _document_response(document: JsonDocument, arrival: RequestContext) -> Response:
-    told = intake.placement_headers(arrival, None)
-    return Response(strictjson.dumps(document), 200, told, _JSON)
+    headers = intake.placement_headers(arrival, None)
+    return Response(strictjson.dumps(document), 200, headers, _JSON)

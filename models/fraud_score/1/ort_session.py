@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SessionConfig:
     """What a model's config asks of its session."""
 
     graph: str = GRAPH  # on the CPU
@@ -44,15 +44,15 @@ class Wanted:
     device: int = 0
 
     @classmethod
-    def of(cls, args: Mapping[str, str]) -> Wanted:
+    def from_arguments(cls, args: Mapping[str, str]) -> SessionConfig:
         """`args`: what Triton's Python backend gives to `initialize`."""
         config = json.loads(args["model_config"])
-        said = {k: v["string_value"] for k, v in config.get("parameters", {}).items()}
+        parameters = {k: v["string_value"] for k, v in config.get("parameters", {}).items()}
         instances = sum(group.get("count", 1) for group in config.get("instance_group", []))
         on_gpu = args.get("model_instance_kind") == "GPU"
         return cls(
-            graph=said.get("graph", GRAPH),
-            threads=int(said["threads"]) if "threads" in said else None,
+            graph=parameters.get("graph", GRAPH),
+            threads=int(parameters["threads"]) if "threads" in parameters else None,
             instances=max(1, instances),
             device=int(args.get("model_instance_device_id", 0)) if on_gpu else 0,
         )
@@ -64,14 +64,14 @@ class OrtSession:
     def __init__(
         self,
         directory: Path,
-        wanted: Wanted | None = None,
+        wanted: SessionConfig | None = None,
         *,
         most_threads: int = MOST_THREADS,
         shapes: Shapes | None = None,
     ) -> None:
         """`most_threads`: what the model has work for. `shapes`: without them TensorRT is not
         tried, since it builds a new engine for every shape that it has not seen."""
-        wanted = wanted or Wanted()
+        wanted = wanted or SessionConfig()
         self.threads = wanted.threads or threads(usable_cores(), wanted.instances, most_threads)
         options = ort.SessionOptions()
         options.intra_op_num_threads = self.threads
@@ -85,13 +85,13 @@ class OrtSession:
 
     def run(self, feeds: Arrays) -> Arrays:
         """Contiguous arrays are read where they are: binding them first saves nothing
-        (docs/decisions/025-batches-and-providers.md)."""
+        (docs/decisions/012-models-and-registries.md)."""
         return dict(zip(self._outputs, self.session.run(self._outputs, feeds), strict=True))
 
 
 def best(
     directory: Path,
-    wanted: Wanted,
+    wanted: SessionConfig,
     options: ort.SessionOptions,
     shapes: Shapes | None,
     tried: Sequence[str],
@@ -100,12 +100,12 @@ def best(
     or a device is missing, so what counts is what the session says that it has."""
     for provider in tried:
         graph = graph_for(provider, directory, wanted.graph)
-        asked = [(provider, settings(provider, wanted.device, shapes)), (CPU, {})]
+        providers = [(provider, settings(provider, wanted.device, shapes)), (CPU, {})]
         try:
             session = ort.InferenceSession(
                 str(directory / graph),
                 options,
-                providers=asked[: 1 if provider == CPU else 2],
+                providers=providers[: 1 if provider == CPU else 2],
                 disabled_optimizers=SLOWER if provider == CPU else None,
             )
         except Exception as error:  # the pybind errors have no base; CPU is last
@@ -121,11 +121,11 @@ def best(
 def candidates(available: Sequence[str], engines: bool) -> list[str]:
     """The providers to try, the best first. What has no device is not even tried: that costs a
     second and an error in the log."""
-    here = [p for p in BEST_FIRST if p in available and (p == CPU or gpu_is_here())]
-    return [p for p in here if engines or p != TENSORRT]
+    usable = [p for p in BEST_FIRST if p in available and (p == CPU or has_gpu())]
+    return [p for p in usable if engines or p != TENSORRT]
 
 
-def gpu_is_here() -> bool:
+def has_gpu() -> bool:
     return Path("/dev/nvidiactl").exists()
 
 
@@ -175,7 +175,7 @@ def report(backend: Any, args: Mapping[str, str], session: OrtSession) -> object
         f"{name} {version} runs {session.graph} on {session.provider}, {session.threads} threads"
     )
     family = backend.MetricFamily(name=METRIC, description=MEANING, kind=backend.MetricFamily.GAUGE)
-    told = family.Metric(
+    metric = family.Metric(
         labels={
             "model": name,
             "version": version,
@@ -184,5 +184,5 @@ def report(backend: Any, args: Mapping[str, str], session: OrtSession) -> object
             "threads": str(session.threads),
         }
     )
-    told.set(1)
-    return family, told
+    metric.set(1)
+    return family, metric

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
-from ort_session import Wanted, report
+from ort_session import SessionConfig, report
 from runtime import Runtime
 
 INPUT, OUTPUTS = "image", ("defect_probability", "class_scores")
@@ -12,8 +12,8 @@ INPUT, OUTPUTS = "image", ("defect_probability", "class_scores")
 
 class TritonPythonModel:
     def initialize(self, args):
-        self._runtime = Runtime(Path(__file__).parent, Wanted.of(args))
-        self._told = report(pb_utils, args, self._runtime.session)
+        self._runtime = Runtime(Path(__file__).parent, SessionConfig.from_arguments(args))
+        self._report = report(pb_utils, args, self._runtime.session)
 
     def execute(self, requests):
         arrays = [pb_utils.get_input_tensor_by_name(r, INPUT).as_numpy() for r in requests]

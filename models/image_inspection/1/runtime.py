@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from ort_session import OrtSession, Wanted
+from ort_session import OrtSession, SessionConfig
 
 CLASSES = ("ok", "scratch", "stain")
 SIDE = 64
@@ -17,7 +17,7 @@ Tensors = dict[str, npt.NDArray[np.generic]]
 
 
 class Runtime:
-    def __init__(self, directory: Path, wanted: Wanted | None = None) -> None:
+    def __init__(self, directory: Path, wanted: SessionConfig | None = None) -> None:
         self.session = OrtSession(directory, wanted, most_threads=THREADS)
 
     def execute(self, inputs: Tensors) -> Tensors:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from ort_session import OrtSession, Wanted
+from ort_session import OrtSession, SessionConfig
 from tokenizers import Encoding, Tokenizer
 
 MAX_PIECES = 256  # the length that the weights were trained for; longer texts are cut
@@ -21,7 +21,7 @@ Tensors = dict[str, npt.NDArray[np.generic]]
 
 
 class Runtime:
-    def __init__(self, directory: Path, wanted: Wanted | None = None) -> None:
+    def __init__(self, directory: Path, wanted: SessionConfig | None = None) -> None:
         self.session = OrtSession(directory, wanted, shapes=SHAPES)
         self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
         self._tokenizer.enable_truncation(MAX_PIECES)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import triton_python_backend_utils as pb_utils
-from ort_session import Wanted, report
+from ort_session import SessionConfig, report
 from runtime import Runtime
 
 INPUT, OUTPUT = "rows", "logits"
@@ -11,8 +11,8 @@ INPUT, OUTPUT = "rows", "logits"
 
 class TritonPythonModel:
     def initialize(self, args):
-        self._runtime = Runtime(Path(__file__).parent, Wanted.of(args))
-        self._told = report(pb_utils, args, self._runtime.session)
+        self._runtime = Runtime(Path(__file__).parent, SessionConfig.from_arguments(args))
+        self._report = report(pb_utils, args, self._runtime.session)
 
     def execute(self, requests):
         tables = [pb_utils.get_input_tensor_by_name(r, INPUT).as_numpy() for r in requests]

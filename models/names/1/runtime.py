@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
-from ort_session import OrtSession, Wanted
+from ort_session import OrtSession, SessionConfig
 
 COLUMNS = 21
 BATCH_WORDS = 4096  # padding included; more at once is no quicker and takes memory
@@ -23,7 +23,7 @@ Logits = npt.NDArray[np.float32]  # (texts, words, labels)
 
 
 class Runtime:
-    def __init__(self, directory: Path, wanted: Wanted | None = None) -> None:
+    def __init__(self, directory: Path, wanted: SessionConfig | None = None) -> None:
         self.session = OrtSession(directory, wanted)
 
     def execute(self, inputs: Tensors) -> Tensors:

@@ -11,11 +11,11 @@ from typing import Any
 
 import orjson
 
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.note import PublicKey, notes_in
 from gateway.accounting.audit.segments import segments
 from gateway.accounting.audit.spool import Spool
-from gateway.accounting.audit.verify import Verified, public_key, verify
+from gateway.accounting.audit.verify import JournalVerification, public_key, verify
 
 JULY_S = 1_782_864_000.0  # 2026-07-01
 DAY_S = 86_400.0
@@ -51,7 +51,7 @@ def in_cloud() -> list[dict[str, Any]]:
 
 def journal(directory: Path, wall: Wall | None = None, **changes: Any) -> Journal:
     spool: Spool | None = changes.pop("spool", None)
-    keeping = dataclasses.replace(Keeping(directory, "test"), **changes)
+    keeping = dataclasses.replace(JournalOptions(directory, "test"), **changes)
     found = Journal(keeping, spool, wall or Wall())
     found.open()
     found.started({"version": "0", "policy": "abc123"})
@@ -83,7 +83,7 @@ def key_of(directory: Path) -> PublicKey:
     return public_key(directory)
 
 
-def checked(directory: Path, *given: str) -> Verified:
+def checked(directory: Path, *given: str) -> JournalVerification:
     return verify(directory, key_of(directory), [("elsewhere", text) for text in given])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.__main__ import main
-from gateway.accounting.audit.actions import Action, Actions, Noticed, actions
+from gateway.accounting.audit.actions import Action, Actions, ActionWatch, actions
 from gateway.accounting.audit.calls import calls
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.accounting.spill import SpillStop
@@ -51,13 +51,13 @@ class Watched:
     def start(self, since_s: float) -> None:
         self.reader = KeyReader(self.vault.path)
         stop = SpillStop(self.file, lambda: self.clock_s)
-        self.noticed = Noticed(self.actions, lambda: stop, self.reader, since_s)
+        self.noticed = ActionWatch(self.actions, lambda: stop, self.reader, since_s)
 
     async def look(self) -> list[tuple[str, str]]:
         """What is told, by what was done and to what."""
         before = len(self.log.lines)
         self.clock_s += 1.0
-        await self.noticed.look()
+        await self.noticed.poll()
         return [(line["action"], line["on"]) for line in self.log.lines[before:]]
 
 

@@ -214,7 +214,7 @@ def _of_callers(directory: Path) -> tuple[str, str]:
     key = alias_key.aliases(directory)
     own = call(2, id="0b0c1d9e-5a0b-4c6d-8e2f-0123456789ab", trace="ab" * 16)
     with written(directory) as journal:
-        put(journal, call(1, id=key.of_call(asked), trace=key.of_trace(trace)), own)
+        put(journal, call(1, id=key.call_alias(asked), trace=key.trace_alias(trace)), own)
     return asked, trace
 
 

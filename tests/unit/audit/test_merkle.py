@@ -14,9 +14,9 @@ from gateway.accounting.audit.merkle import (
     Frontier,
     Tree,
     consistent,
+    inclusion_root,
     leaf_hash,
     node_hash,
-    root_of_inclusion,
 )
 
 LEAVES = [
@@ -92,11 +92,11 @@ def test_every_entry_after_the_cut_is_proven_and_no_other(count: int, data: st.D
     cut = data.draw(st.integers(0, index))
     path = tree(count, cut).inclusion(index, size)
     root = by_the_book(entries(size))
-    assert root_of_inclusion(leaf_hash(entries(count)[index]), index, size, path) == root
-    assert root_of_inclusion(leaf_hash(b"another"), index, size, path) != root
+    assert inclusion_root(leaf_hash(entries(count)[index]), index, size, path) == root
+    assert inclusion_root(leaf_hash(b"another"), index, size, path) != root
     for wrong in ([*path, EMPTY_ROOT], path[:-1] if path else [EMPTY_ROOT]):
         with contextlib.suppress(ValueError):
-            assert root_of_inclusion(leaf_hash(entries(count)[index]), index, size, wrong) != root
+            assert inclusion_root(leaf_hash(entries(count)[index]), index, size, wrong) != root
 
 
 @settings(deadline=None)

@@ -13,8 +13,8 @@ from gateway.accounting.audit.note import (
     NoteInvalid,
     PublicKey,
     SigningKey,
-    checkpoint_of,
     notes_in,
+    parse_checkpoint,
 )
 
 # The example of Go's golang.org/x/mod/sumdb/note, which the format comes from.
@@ -34,12 +34,12 @@ BEHIND = "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB
 
 @pytest.fixture
 def key(tmp_path: Path) -> SigningKey:
-    return SigningKey.of_file(tmp_path / "key", "example.com/log")
+    return SigningKey.from_file(tmp_path / "key", "example.com/log")
 
 
 def test_a_note_of_another_implementation_is_read() -> None:
     key = PublicKey.parse(PETER)
-    assert key.text_of(NOTE) == TEXT
+    assert key.signed_text(NOTE) == TEXT
     assert str(key) == PETER
 
 
@@ -57,7 +57,7 @@ def test_a_note_has_the_form_of_the_specification(key: SigningKey) -> None:
     raw = base64.b64decode(signature.split()[-1])
     assert raw[:4] == key.public.id
     assert len(raw) == 4 + 64
-    assert key.public.text_of(key.sign("one\n\ntwo\n")) == "one\n\ntwo\n"
+    assert key.public.signed_text(key.sign("one\n\ntwo\n")) == "one\n\ntwo\n"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_note_that_was_changed_is_refused(old: str, new: str) -> None:
     changed = NOTE.replace(old, new)
     assert changed != NOTE
     with pytest.raises(NoteInvalid):
-        PublicKey.parse(PETER).text_of(changed)
+        PublicKey.parse(PETER).signed_text(changed)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_is_no_checkpoint_is_refused(text: str) -> None:
 
 def test_a_checkpoint_of_another_origin_is_refused(key: SigningKey) -> None:
     with pytest.raises(NoteInvalid, match=r"signed as example\.com/log"):
-        checkpoint_of(key.sign(BEHIND), key.public)
+        parse_checkpoint(key.sign(BEHIND), key.public)
 
 
 def test_notes_behind_each_other_are_told_apart(key: SigningKey) -> None:
@@ -116,10 +116,10 @@ def test_notes_behind_each_other_are_told_apart(key: SigningKey) -> None:
 
 def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    made = SigningKey.of_file(path, "a")
+    made = SigningKey.from_file(path, "a")
     assert path.stat().st_mode & 0o777 == 0o600
-    assert SigningKey.of_file(path, "a").public == made.public
-    assert SigningKey.of_file(tmp_path / "other", "a").public != made.public
+    assert SigningKey.from_file(path, "a").public == made.public
+    assert SigningKey.from_file(tmp_path / "other", "a").public != made.public
 
 
 @pytest.mark.parametrize("held", ["", "zz", "00" * 31, "00" * 33])
@@ -127,5 +127,5 @@ def test_what_is_no_signing_key_is_refused_and_left_alone(tmp_path: Path, held: 
     path = tmp_path / "key"
     path.write_text(held)
     with pytest.raises(AuditError, match="64 hexadecimal digits"):
-        SigningKey.of_file(path, "a")
+        SigningKey.from_file(path, "a")
     assert path.read_text() == held

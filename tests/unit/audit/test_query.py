@@ -9,7 +9,7 @@ import pytest
 
 from gateway.accounting.audit import AuditError
 from gateway.accounting.audit.calls import calls
-from gateway.accounting.audit.query import Span, Wanted, found, moment, quarter
+from gateway.accounting.audit.query import CallFilter, TimeRange, matching_calls, moment, quarter
 from tests.unit.audit import rig
 from tests.unit.audit.rig import JULY_S, call, in_cloud, put, written
 
@@ -45,23 +45,23 @@ def audit(tmp_path: Path) -> Path:
         ({"reason": "saturated"}, [3]),
         ({"outcome": "failed"}, [4]),
         ({"outcome": "streaming"}, [5]),
-        ({"span": Span(JULY_S + 1, JULY_S + 3)}, [1, 2]),
-        ({"span": Span(until_s=JULY_S)}, []),
+        ({"span": TimeRange(JULY_S + 1, JULY_S + 3)}, [1, 2]),
+        ({"span": TimeRange(until_s=JULY_S)}, []),
     ],
     ids=str,
 )
 def test_calls_are_found_by_what_is_asked(
     audit: Path, wanted: dict[str, Any], ids: list[int]
 ) -> None:
-    told = found([audit], Wanted(**wanted))
+    told = matching_calls([audit], CallFilter(**wanted))
     assert sorted(c.id for c in told) == [f"call-{number}" for number in ids]
 
 
 def test_a_call_that_was_not_read_counts_as_one_that_is_not_clear() -> None:
     (of_call,) = calls([{"seq": 1, **call(1, sensitivity=None, attempts=in_cloud())}])
     assert of_call.in_cloud_unclear
-    assert Wanted(sensitivity="unknown", zone="cloud").must_be_empty
-    assert not Wanted(sensitivity="clear", zone="cloud").must_be_empty
+    assert CallFilter(sensitivity="unknown", zone="cloud").must_be_empty
+    assert not CallFilter(sensitivity="clear", zone="cloud").must_be_empty
 
 
 def test_two_calls_of_one_id_are_two_calls() -> None:
@@ -71,8 +71,8 @@ def test_two_calls_of_one_id_are_two_calls() -> None:
 
 def test_several_gateways_are_asked_together(audit: Path, tmp_path: Path) -> None:
     other = rig.audit(tmp_path / "other", calls=3)
-    assert len(list(found([audit, other], Wanted()))) == 9
-    assert len({c.origin for c in found([audit, other], Wanted())}) == 2
+    assert len(list(matching_calls([audit, other], CallFilter()))) == 9
+    assert len({c.origin for c in matching_calls([audit, other], CallFilter())}) == 2
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_a_day_or_a_moment_is_read(text: str, at_s: float) -> None:
 
 
 def test_a_quarter_is_three_months() -> None:
-    assert quarter("2026Q3") == Span(moment("2026-07-01"), moment("2026-10-01"))
-    assert quarter("2026q4") == Span(moment("2026-10-01"), moment("2027-01-01"))
+    assert quarter("2026Q3") == TimeRange(moment("2026-07-01"), moment("2026-10-01"))
+    assert quarter("2026q4") == TimeRange(moment("2026-10-01"), moment("2027-01-01"))
 
 
 @pytest.mark.parametrize("read", [moment, quarter])
@@ -120,8 +120,8 @@ def test_a_call_that_was_sent_and_never_settled_is_found_and_counts_for_the_clou
         ("call-1", "served", ("cloud",), ("b",)),
         ("call-2", "served", ("cloud",), ("c",)),
     ]
-    assert told[0] in Wanted(zone="cloud", sent_as="a")
-    assert told[1] not in Wanted(sent_as="a")
+    assert told[0] in CallFilter(zone="cloud", sent_as="a")
+    assert told[1] not in CallFilter(sent_as="a")
 
 
 def test_one_that_is_under_way_is_found_and_so_is_a_canary() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.accounting.audit.figures import Figures
+from gateway.accounting.audit.figures import AuditFigures
 from gateway.accounting.audit.query import quarter
 from gateway.accounting.audit.segments import segments
 from gateway.accounting.audit.verify import records
@@ -121,7 +121,7 @@ def test_times_without_a_gateway_or_records_are_told(tmp_path: Path) -> None:
     wall.now_s += 2 * DAY_S
     with written(tmp_path, wall):
         pass
-    figures = Figures(quarter("2026Q3"))
+    figures = AuditFigures(quarter("2026Q3"))
     figures.add(records(tmp_path))
     told = [(gap.why, round(gap.until_s - gap.from_s)) for gap in figures.gaps]
     assert told == [
@@ -134,6 +134,6 @@ def test_times_without_a_gateway_or_records_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["2026Q2", "2026Q4"])
 def test_calls_of_another_quarter_are_not_counted(tmp_path: Path, name: str) -> None:
-    figures = Figures(quarter(name))
+    figures = AuditFigures(quarter(name))
     figures.add(records(quarter_of(tmp_path, call(0), call(1, attempts=in_cloud()))))
     assert (figures.calls, figures.leaks, figures.gaps) == (0, [], [])

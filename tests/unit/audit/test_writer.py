@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gateway.accounting.audit.journal import Journal, Keeping, Sealed
+from gateway.accounting.audit.journal import Journal, JournalOptions, Sealed
 from gateway.accounting.audit.segments import segments
 from gateway.accounting.audit.spool import Spool
 from gateway.accounting.audit.verify import public_key
@@ -66,7 +66,7 @@ async def writing(
     directory: Path, metrics: Metrics | None = None, spool: Spool | None = None, **changes: float
 ) -> AsyncIterator[AuditWriter]:
     timing = {"checkpoint_s": 60.0, "retry_s": 0.01, **changes}
-    journal = WatchedJournal(Keeping(directory, "test"), spool)
+    journal = WatchedJournal(JournalOptions(directory, "test"), spool)
     writer = AuditWriter(journal, metrics or Metrics(), **timing)
     writer.start(lambda: {"policy": "abc123"})
     try:

@@ -83,7 +83,7 @@ async def serving(
 
 async def ready(tls: TlsSettings, **endpoint: Any) -> bool:
     settings = EndpointSettings.model_validate({"connect_timeout_ms": 1500, **endpoint})
-    connector = build_connector(tls.of(settings), None)
+    connector = build_connector(tls.for_endpoint(settings), None)
     try:
         return await connector.ready()
     finally:
@@ -158,7 +158,9 @@ async def test_a_certificate_that_is_renewed_is_shown_from_then_on(premises: Aut
             {"kind": "triton", "zone": "onprem", "grpc": target, "grpc_tls": True},
             {"kind": "kserve", "zone": "onprem", "url": server.url()},
         ):
-            connector = build_connector(tls.of(EndpointSettings.model_validate(endpoint)), None)
+            connector = build_connector(
+                tls.for_endpoint(EndpointSettings.model_validate(endpoint)), None
+            )
             assert await connector.ready()
             await _cut(connector)
             was = Pair(ours.cert.with_suffix(".was"), ours.key.with_suffix(".was2"))

@@ -31,11 +31,15 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors.open_inference.grpc_failures import ours
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
-from gateway.endpoints.connectors.openai.connector import EventStream, OpenAiConnector, origin_of
-from gateway.endpoints.connectors.openai.large import READ_BYTES, edges_of
-from gateway.protocols.http2.message import Status
-from gateway.protocols.http_client.connection import Connection
-from gateway.protocols.http_client.wire import Wire, WireAnswer, WireRequest
+from gateway.endpoints.connectors.openai.connector import (
+    EventStream,
+    OpenAiConnector,
+    endpoint_origin,
+)
+from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
+from gateway.protocols.http2.message import GrpcStatusError
+from gateway.protocols.http_client.connection import HttpClientConnection
+from gateway.protocols.http_client.wire import ConnectionPool, WireAnswer, WireRequest
 from tests.unit.backends.wire_rig import Peer, answer, listening, serving
 from tests.unit.http2 import peers
 
@@ -45,8 +49,8 @@ MB = 1 << 20
 ASKED = WireRequest("POST", "/x")
 
 
-async def read(wire: Wire, share: AnswerShare | None) -> bytes:
-    return (await wire.read(ASKED, Deadline.after(20), WireAnswer.of, held=share)).body
+async def read(wire: ConnectionPool, share: AnswerShare | None) -> bytes:
+    return (await wire.read(ASKED, Deadline.after(20), WireAnswer.from_connection, held=share)).body
 
 
 def says(*parts: bytes) -> Callable[[Peer], Awaitable[None]]:
@@ -76,9 +80,9 @@ def test_a_caller_holds_no_more_than_is_left_free() -> None:
     assert budget.take("b", 250)
     assert not budget.take("b", 1)
     assert budget.take("c", 125)
-    assert (budget.bytes, budget.of("a"), budget.refused) == (875, 500, 2)
+    assert (budget.bytes, budget.held_by("a"), budget.refused) == (875, 500, 2)
     budget.give_back("a", 500)
-    assert budget.of("a") == 0
+    assert budget.held_by("a") == 0
     assert budget.take("b", 62)
 
 
@@ -93,7 +97,7 @@ def test_what_calls_hold_is_given_back_whatever_they_do(
         if not shares[caller].hold(part, count):
             assert shares[caller].bytes == before
         assert budget.bytes == sum(share.bytes for share in shares.values()) <= 100
-        assert budget.of(caller) == shares[caller].bytes
+        assert budget.held_by(caller) == shares[caller].bytes
     for share in shares.values():
         share.close()
         share.close()
@@ -139,7 +143,7 @@ async def test_one_caller_cannot_multiply_the_bound_and_others_find_room() -> No
         assert 0 < len(answers) - len(full) <= 2
         assert full[0].reason == "answers_full"
         assert full[0].http_status == 429
-        assert budget.bytes == budget.of("a") <= 8 * MB
+        assert budget.bytes == budget.held_by("a") <= 8 * MB
         other = AnswerShare(budget, "b")
         assert len(await read(wire, other)) == other.bytes == 3 * MB
         for share in (*shares, other):
@@ -191,7 +195,7 @@ async def test_small_chunks_are_held_in_little_more_than_they_measure() -> None:
 async def test_a_large_answer_is_read_in_a_thread_and_its_connection_kept() -> None:
     told: list[threading.Thread] = []
 
-    def reads(connection: Connection) -> bytes:
+    def reads(connection: HttpClientConnection) -> bytes:
         told.append(threading.current_thread())
         return connection.body
 
@@ -213,7 +217,7 @@ def test_the_usage_of_a_large_answer_is_found_at_either_edge() -> None:
     last = b'{"choices":' + LISTS + b',"usage":' + usage + b',"x":[{"y":"}"}]} \n'
     first = b' {"id":"1","usage":' + usage + b',"choices":' + LISTS + b"}"
     for body in (last, first):
-        assert edges_of(body, Operation.CHAT)["usage"] == PARTS
+        assert answer_edges(body, Operation.CHAT)["usage"] == PARTS
 
 
 @pytest.mark.parametrize(
@@ -225,7 +229,7 @@ def test_the_usage_of_a_large_answer_is_found_at_either_edge() -> None:
     ],
 )
 def test_a_usage_that_is_not_the_answers_own_is_not_taken(behind: bytes) -> None:
-    assert "usage" not in edges_of(b'{"a":' + LISTS + behind, Operation.CHAT)
+    assert "usage" not in answer_edges(b'{"a":' + LISTS + behind, Operation.CHAT)
 
 
 def test_the_last_event_of_a_large_response_says_what_it_took() -> None:
@@ -233,7 +237,7 @@ def test_the_last_event_of_a_large_response_says_what_it_took() -> None:
     event = (
         b'{"type":"response.completed","response":{"output":' + LISTS + b',"usage":' + usage + b"}}"
     )
-    known = edges_of(event, Operation.RESPONSES, "response.completed")
+    known = answer_edges(event, Operation.RESPONSES, "response.completed")
     assert known["type"] == "response.completed"
     assert known["response"]["usage"]["total_tokens"] == 7
 
@@ -241,7 +245,7 @@ def test_the_last_event_of_a_large_response_says_what_it_took() -> None:
 @pytest.mark.parametrize("body", [b"[" + LISTS + b"]", b'{"a":' + LISTS, b"x" * READ_BYTES * 2])
 def test_a_large_answer_that_is_no_object_is_nonsense(body: bytes) -> None:
     with pytest.raises(UpstreamFailed):
-        edges_of(body, Operation.CHAT)
+        answer_edges(body, Operation.CHAT)
 
 
 # OpenAI
@@ -257,7 +261,9 @@ def request(share: AnswerShare | None, streamed: bool = False) -> InferenceReque
 
 async def asked(play: Callable[[Peer], Awaitable[None]], asked: InferenceRequest) -> Any:
     async with listening(play) as server:
-        wire = Wire(origin_of(f"http://127.0.0.1:{server.port}/v1"), connect_timeout_s=2)
+        wire = ConnectionPool(
+            endpoint_origin(f"http://127.0.0.1:{server.port}/v1"), connect_timeout_s=2
+        )
         try:
             found = await OpenAiConnector(wire).open(asked, ServedModel("m"))
             if isinstance(found, EventStream):
@@ -342,7 +348,7 @@ async def test_answers_of_grpc_are_of_the_same_budget() -> None:
     async with asyncio.timeout(20):
         assert await grpc_answer(content, share) == content
         assert share.bytes == len(content) + 5
-        with pytest.raises(Status) as full:
+        with pytest.raises(GrpcStatusError) as full:
             await grpc_answer(content, share)
     assert isinstance(ours(full.value), AnswersFull)
     assert share.bytes == len(content) + 5  # of the one that came

@@ -22,7 +22,7 @@ from gateway.endpoints.connectors.triton.grpc import triton_grpc
 from gateway.protocols.http2.bounds import STREAM_WINDOW
 from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.oip.stream_frames import StreamFrame
-from gateway.protocols.pieces import Pieces
+from gateway.protocols.pieces import PieceBuffer
 from tests.unit.grpc_rig import event, fake_triton, infer_request
 from tests.unit.http2.endpoint import Answering, endpoint
 from tests.unit.http2.peers import message
@@ -44,7 +44,7 @@ class Budget(HeldBytes):
 
     def take(self, caller: str, count: int) -> bool:
         taken = super().take(caller, count)
-        self.peaks[caller] = max(self.peaks.get(caller, 0), self.of(caller))
+        self.peaks[caller] = max(self.peaks.get(caller, 0), self.held_by(caller))
         return taken
 
 
@@ -136,10 +136,10 @@ async def test_what_is_gathered_counts_for_its_caller_and_others_find_room(strea
             assert isinstance(full, AnswersFull)
             told = (full.reason, full.http_status, full.grpc_status)
             assert told == ("answers_full", 429, "RESOURCE_EXHAUSTED")
-        assert 6 * MB <= budget.bytes == budget.of("a") <= 8 * MB  # while it is being gathered
+        assert 6 * MB <= budget.bytes == budget.held_by("a") <= 8 * MB  # while it is being gathered
         other = AnswerShare(budget, "b")
         late = asyncio.create_task(answered(by, other, streamed))
-        await until(lambda: late.done() or budget.of("b") > 4 * MB)
+        await until(lambda: late.done() or budget.held_by("b") > 4 * MB)
         assert isinstance(await late, AnswersFull)  # for 6 MB there is no room beside those
         other.close()
         small = Dripping(3 * MB, streamed)
@@ -327,7 +327,7 @@ def test_a_part_of_pieces_is_those_octets_and_leaves_the_others() -> None:
     chance = random.Random(3)
     for _ in range(300):
         whole = chance.randbytes(chance.randrange(1, 20_000))
-        pieces, at = Pieces(), 0
+        pieces, at = PieceBuffer(), 0
         while at < len(whole):
             size = chance.choice((1, 7, 2047, 2048, 5000))
             pieces.add(whole[at : at + size])

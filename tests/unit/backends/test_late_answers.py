@@ -34,7 +34,7 @@ from gateway.core.types import (
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.protocols.http_client.idle import DISTRUST_S
-from gateway.protocols.http_client.wire import Origin, Wire, WireRequest
+from gateway.protocols.http_client.wire import ConnectionPool, Origin, WireRequest
 from gateway.protocols.oip.grpc import response_id
 from tests.unit.backends.wire_rig import Peer, Server, answer, listening, serving
 from tests.unit.grpc_rig import infer_response
@@ -51,7 +51,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def fetch(wire: Wire) -> bytes:
+async def fetch(wire: ConnectionPool) -> bytes:
     return (await wire.fetch(GET, Deadline.after(5.0))).body
 
 
@@ -158,7 +158,9 @@ def thread_server() -> Iterator[ThreadServer]:
 async def test_a_connection_with_bytes_that_nobody_has_read_is_not_used_again() -> None:
     for _ in range(TRIALS):
         with thread_server() as server:
-            wire = Wire(Origin.of(f"http://127.0.0.1:{server.port}"), connect_timeout_s=5.0)
+            wire = ConnectionPool(
+                Origin.from_url(f"http://127.0.0.1:{server.port}"), connect_timeout_s=5.0
+            )
             assert await fetch(wire) == b"right"
             server.due.set()
             assert server.written.wait(10)  # the loop stands still, and the kernel has the bytes

@@ -31,7 +31,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, OipGrpcClient, bearer
-from gateway.endpoints.connectors.open_inference.grpc_failures import in_stream, of_status
+from gateway.endpoints.connectors.open_inference.grpc_failures import error_from_status, in_stream
 from gateway.endpoints.connectors.triton.grpc import triton_grpc
 from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.oip.stream_frames import StreamFrame
@@ -332,7 +332,7 @@ def test_an_error_within_a_stream_has_words_alone(
 
 
 def test_a_message_that_is_too_large_is_not_a_busy_server() -> None:
-    found = of_status(
+    found = error_from_status(
         grpc.StatusCode.RESOURCE_EXHAUSTED, "SERVER: Received message larger than max (9 vs. 4)"
     )
     assert isinstance(found, UpstreamRefused)

@@ -37,13 +37,13 @@ from gateway.core.types import (
     in_chunk,
 )
 from gateway.endpoints.connectors.openai.connector import (
-    Bounds,
+    AnswerBounds,
     EventStream,
     OpenAiConnector,
-    origin_of,
+    endpoint_origin,
 )
 from gateway.endpoints.connectors.openai.sse import EventParser
-from gateway.protocols.http_client.wire import Wire
+from gateway.protocols.http_client.wire import ConnectionPool
 from tests.laps import within
 from tests.unit.threads import counted
 
@@ -148,11 +148,11 @@ def connector(
     provider: Provider,
     path: str = "/v1",
     headers: dict[str, str] | None = None,
-    bounds: Bounds | None = None,
+    bounds: AnswerBounds | None = None,
     max_body_bytes: int = 1 << 20,
 ) -> OpenAiConnector:
-    origin = origin_of(f"http://127.0.0.1:{provider.port}{path}")
-    wire = Wire(origin, connect_timeout_s=1.0, max_body_bytes=max_body_bytes)
+    origin = endpoint_origin(f"http://127.0.0.1:{provider.port}{path}")
+    wire = ConnectionPool(origin, connect_timeout_s=1.0, max_body_bytes=max_body_bytes)
     return OpenAiConnector(wire, headers=headers, bounds=bounds)
 
 
@@ -196,7 +196,7 @@ class Passing:
     """Reads again what passes; who takes it has enough now and then."""
 
     def __init__(self, seen: list[Frame], in_threes: bool = True) -> None:
-        self.seen, self.came_s = seen, 0.0
+        self.seen, self.received_s = seen, 0.0
         self._in_threes = in_threes
 
     def events(self, events: bytes, count: int) -> bool:
@@ -205,7 +205,7 @@ class Passing:
         while (event := parser.next()) is not None:
             self.seen.append(event)
         assert len(self.seen) - before == count
-        self.came_s = time.monotonic()
+        self.received_s = time.monotonic()
         return not self._in_threes or len(self.seen) % 3 > 0
 
     def chunk(self, chunk: bytes) -> bool:
@@ -596,7 +596,7 @@ async def test_a_response_tells_its_failure_by_its_own_event(
 
 
 async def test_sizes_are_bounded(provider: Provider) -> None:
-    bounds = Bounds(event_bytes=100, refusal_bytes=100)
+    bounds = AnswerBounds(event_bytes=100, refusal_bytes=100)
     provider.answers({"x": "y" * 200})
     with pytest.raises(UpstreamFailed):
         await ask(provider, request(), max_body_bytes=100)
@@ -627,12 +627,12 @@ async def test_nothing_outlives_the_deadline(provider: Provider) -> None:
 async def test_an_idle_stream_is_broken_before_the_deadline(provider: Provider) -> None:
     provider.streams(sse(chunk("a")), HANG, end=False)
     with pytest.raises(UpstreamUnreachable):
-        await ask(provider, streamed(), bounds=Bounds(idle_s=0.05))
+        await ask(provider, streamed(), bounds=AnswerBounds(idle_s=0.05))
 
 
 async def test_a_stream_that_goes_on_is_not_idle(provider: Provider) -> None:
     provider.streams(*(sse(chunk("a")) for _ in range(200)), sse(chunk(finish="stop"), b"[DONE]"))
-    there, seen = connector(provider, bounds=Bounds(idle_s=0.1)), Passing([], in_threes=False)
+    there, seen = connector(provider, bounds=AnswerBounds(idle_s=0.1)), Passing([], in_threes=False)
     stream = await there.open(streamed(), ServedModel("m"))
     assert isinstance(stream, EventStream)
     await anext(stream)
@@ -696,7 +696,7 @@ async def test_readiness_is_asked_of_the_list_of_models(
 
 async def test_a_silent_provider_is_not_ready(provider: Provider) -> None:
     provider.script = [HANG]
-    there = connector(provider, bounds=Bounds(probe_s=0.05))
+    there = connector(provider, bounds=AnswerBounds(probe_s=0.05))
     assert not await there.ready()
     await there.aclose()
 

@@ -12,8 +12,8 @@ import pytest
 from gateway.core.deadline import Deadline
 from gateway.core.errors import UpstreamRefused
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, ServedModel, WireProtocol
-from gateway.endpoints.connectors.openai.connector import OpenAiConnector, origin_of
-from gateway.protocols.http_client.wire import Wire
+from gateway.endpoints.connectors.openai.connector import OpenAiConnector, endpoint_origin
+from gateway.protocols.http_client.wire import ConnectionPool
 from tests.unit.backends.wire_rig import Peer, answer, listening
 
 pytestmark = pytest.mark.anyio
@@ -57,8 +57,8 @@ class Provider:
 @asynccontextmanager
 async def connected(provider: Provider) -> AsyncIterator[OpenAiConnector]:
     async with listening(provider.play) as server:
-        origin = origin_of(f"http://127.0.0.1:{server.port}")
-        connector = OpenAiConnector(Wire(origin, connect_timeout_s=5.0))
+        origin = endpoint_origin(f"http://127.0.0.1:{server.port}")
+        connector = OpenAiConnector(ConnectionPool(origin, connect_timeout_s=5.0))
         try:
             yield connector
         finally:

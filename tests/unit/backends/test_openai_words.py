@@ -9,10 +9,10 @@ import pytest
 
 from gateway.core.errors import UpstreamRefused
 from gateway.endpoints.connectors.openai.failures import in_document
-from gateway.endpoints.connectors.openai.words import Words
+from gateway.endpoints.connectors.openai.words import ProviderWords
 
 KEY = "sk-provider-secret-key-123"
-WORDS = Words({"authorization": f"Bearer {KEY}", "api-key": "other/secret+key"})
+WORDS = ProviderWords({"authorization": f"Bearer {KEY}", "api-key": "other/secret+key"})
 SHAPES: dict[str, Any] = {
     "a string": {"error": "no such thing"},
     "FastAPI": {"detail": "no such thing"},
@@ -36,7 +36,7 @@ SHAPES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_words_of_every_shape_are_those_of_the_error(name: str) -> None:
-    found = json.loads(WORDS.of(json.dumps(SHAPES[name]).encode(), 400))["error"]
+    found = json.loads(WORDS.message(json.dumps(SHAPES[name]).encode(), 400))["error"]
     assert found["message"] == "no such thing"
     assert set(found) >= {"message", "type"}
 
@@ -45,7 +45,7 @@ def test_the_words_of_every_shape_are_those_of_the_error(name: str) -> None:
     "body", [b"no such thing", b" no such\nthing \n", b"<p>no such <b>thing</b>"]
 )
 def test_plain_text_is_words(body: bytes) -> None:
-    assert json.loads(WORDS.of(body, 400))["error"] == {
+    assert json.loads(WORDS.message(body, 400))["error"] == {
         "message": "no such thing",
         "type": "invalid_request_error",
         "param": None,
@@ -59,14 +59,14 @@ def test_fields_of_a_validation_are_named() -> None:
         {"loc": ["body", "n"], "msg": "must be positive", "type": "value"},
     ]
     body = json.dumps({"detail": detail}).encode()
-    message = json.loads(WORDS.of(body, 422))["error"]["message"]
+    message = json.loads(WORDS.message(body, 422))["error"]["message"]
     assert message == "messages.0.role: Field required; n: must be positive"
 
 
 def test_the_kind_and_the_code_stay() -> None:
-    found = json.loads(WORDS.of(json.dumps(SHAPES["vLLM"]).encode(), 400))["error"]
+    found = json.loads(WORDS.message(json.dumps(SHAPES["vLLM"]).encode(), 400))["error"]
     assert (found["type"], found["code"]) == ("BadRequestError", 400)
-    found = json.loads(WORDS.of(json.dumps(SHAPES["Google"]).encode(), 400))["error"]
+    found = json.loads(WORDS.message(json.dumps(SHAPES["Google"]).encode(), 400))["error"]
     assert found["code"] == 400
 
 
@@ -75,12 +75,12 @@ def test_the_kind_and_the_code_stay() -> None:
     [b'{ "error": {"message": "x", "param": "n", "extra": 1} }', b'{"error":{"message":""}}'],
 )
 def test_an_error_of_the_api_stays_as_it_was_written(body: bytes) -> None:
-    assert WORDS.of(body, 400) == body
+    assert WORDS.message(body, 400) == body
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b"7", b'{"error":', b'{"a":{"b":1}}'])
 def test_a_body_without_words_says_nothing(body: bytes) -> None:
-    assert WORDS.of(body, 400) == b""
+    assert WORDS.message(body, 400) == b""
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_body_without_words_says_nothing(body: bytes) -> None:
 )
 @pytest.mark.parametrize("form", ['{"error": {"message": "bad key %s"}}', '{"error": "%s"}', "%s"])
 def test_credentials_are_repeated_to_nobody(said: str, form: str) -> None:
-    found = WORDS.of((form % said).encode(), 400)
+    found = WORDS.message((form % said).encode(), 400)
     assert said.rpartition(" ")[2].encode() not in found
     assert b"(credential)" in found
 
@@ -96,7 +96,8 @@ def test_credentials_are_repeated_to_nobody(said: str, form: str) -> None:
 def test_nothing_else_is_taken_out() -> None:
     text = "the bearer of 4111 1111 1111 1111 asked: sk-1, what is said?"
     assert (
-        json.loads(WORDS.of(json.dumps({"error": text}).encode(), 400))["error"]["message"] == text
+        json.loads(WORDS.message(json.dumps({"error": text}).encode(), 400))["error"]["message"]
+        == text
     )
 
 
@@ -104,9 +105,9 @@ def test_words_are_bounded() -> None:
     deep: Any = "end"
     for _ in range(60):
         deep = {"error": deep}
-    assert WORDS.of(json.dumps(deep).encode(), 400) == b""
-    assert len(WORDS.of(b"x" * 60_000, 400)) < 5_000
-    assert len(WORDS.of(json.dumps({"errors": ["word"] * 5_000}).encode(), 400)) < 500
+    assert WORDS.message(json.dumps(deep).encode(), 400) == b""
+    assert len(WORDS.message(b"x" * 60_000, 400)) < 5_000
+    assert len(WORDS.message(json.dumps({"errors": ["word"] * 5_000}).encode(), 400)) < 500
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.protocols.http_client import plain
-from gateway.protocols.http_client.connection import Connection
+from gateway.protocols.http_client.connection import HttpClientConnection
 
 BODY = b'{"choices":[]}'
 USUAL = [
@@ -40,7 +40,7 @@ class Transport:
         self.aborted = True
 
 
-def made_of(connection: Connection, data: bytes, parsed: bool) -> tuple[object, ...]:
+def made_of(connection: HttpClientConnection, data: bytes, parsed: bool) -> tuple[object, ...]:
     """Everything that a call sees of an answer that came in one read. `parsed`: as one of which
     something came before."""
     waiter = connection.send(b"", b"", False)
@@ -59,7 +59,7 @@ def made_of(connection: Connection, data: bytes, parsed: bool) -> tuple[object, 
 
 def is_read_alike(*answers: bytes) -> None:
     async def read() -> None:
-        one, other = Connection(1 << 20), Connection(1 << 20)
+        one, other = HttpClientConnection(1 << 20), HttpClientConnection(1 << 20)
         for connection in (one, other):
             transport: Any = Transport()
             connection.connection_made(transport)
@@ -83,7 +83,7 @@ def is_read_alike(*answers: bytes) -> None:
     ],
 )
 def test_a_plain_answer_is_read_as_the_parser_reads_it(data: bytes) -> None:
-    reader = plain.Reader()
+    reader = plain.PlainAnswerReader()
     assert reader.read(data) == data.partition(b"\r\n\r\n")[2]
     assert b"content-length" not in reader.headers
     is_read_alike(data, data, data)
@@ -135,7 +135,7 @@ def test_a_plain_answer_is_read_as_the_parser_reads_it(data: bytes) -> None:
     ],
 )
 def test_whatever_is_not_plain_is_left_to_the_parser(data: bytes) -> None:
-    assert plain.Reader().read(data) is None
+    assert plain.PlainAnswerReader().read(data) is None
     is_read_alike(data)
     is_read_alike(answer(), data)
 
@@ -156,7 +156,7 @@ def changed(data: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200), CHANGES)
 def test_whatever_came_before_on_a_connection_it_is_read_alike(
     body: bytes, changes: list[tuple[int, int, bytes]]

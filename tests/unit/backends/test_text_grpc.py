@@ -11,7 +11,7 @@ from gateway.core.errors import UpstreamRefused
 from gateway.core.types import GrpcMessage, JsonDocument, Operation
 from gateway.endpoints.connectors.triton.openai_prompts import DEFAULT_MAX_TOKENS, ask, texts
 from gateway.endpoints.connectors.triton.text_generation import PromptCutter, StopCutter
-from gateway.endpoints.connectors.triton.text_tensors import Piece, Sampling
+from gateway.endpoints.connectors.triton.text_tensors import GeneratedPiece, Sampling
 from gateway.protocols.oip.datatypes import join
 from tests.unit.text_rig import (
     TRT_LLM,
@@ -71,9 +71,9 @@ def test_tensorrt_llm_gets_a_tensor_for_each() -> None:
 
 
 def test_a_response_without_outputs_only_ends_a_stream() -> None:
-    assert Piece.of(GrpcMessage(b"")) is None
-    piece = Piece.of(GrpcMessage(text_response("é", "stop", 2)))
-    assert piece == Piece("é", "stop", 3, 2)
+    assert GeneratedPiece.from_message(GrpcMessage(b"")) is None
+    piece = GeneratedPiece.from_message(GrpcMessage(text_response("é", "stop", 2)))
+    assert piece == GeneratedPiece("é", "stop", 3, 2)
 
 
 # Prompts

@@ -11,7 +11,13 @@ import pytest
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError, UpstreamFailed, UpstreamUnreachable
-from gateway.protocols.http_client.wire import Origin, Wire, WireAnswer, WireRequest, trusting
+from gateway.protocols.http_client.wire import (
+    ConnectionPool,
+    Origin,
+    WireAnswer,
+    WireRequest,
+    trusting,
+)
 from tests.laps import within
 from tests.unit.backends.wire_rig import Peer, answer, serving
 
@@ -34,7 +40,9 @@ def soon(seconds: float = 5.0) -> Deadline:
     return Deadline.after(seconds)
 
 
-async def fetch(wire: Wire, request: WireRequest = GET, seconds: float = 5.0) -> WireAnswer:
+async def fetch(
+    wire: ConnectionPool, request: WireRequest = GET, seconds: float = 5.0
+) -> WireAnswer:
     return await wire.fetch(request, soon(seconds))
 
 
@@ -313,7 +321,7 @@ async def test_a_cancelled_call_closes_its_connection_at_once() -> None:
 async def test_nobody_listening_is_an_unreachable_endpoint() -> None:
     async with serving(echoing) as (server, _):
         port = server.port
-    wire = Wire(Origin.of(f"http://127.0.0.1:{port}"), connect_timeout_s=1)
+    wire = ConnectionPool(Origin.from_url(f"http://127.0.0.1:{port}"), connect_timeout_s=1)
     with pytest.raises(UpstreamUnreachable):
         await fetch(wire)
 
@@ -331,8 +339,8 @@ async def test_a_handshake_that_never_comes_costs_no_more_than_the_call_has(
         await peer.gone()
 
     async with serving(silent) as (server, _):
-        origin = Origin.of(f"https://127.0.0.1:{server.port}")
-        wire = Wire(origin, connect_timeout_s=connect_timeout_s)
+        origin = Origin.from_url(f"https://127.0.0.1:{server.port}")
+        wire = ConnectionPool(origin, connect_timeout_s=connect_timeout_s)
         for lap in within(0.25):
             with pytest.raises(error):
                 await fetch(wire, seconds=deadline_s)
@@ -400,14 +408,14 @@ async def test_a_head_cannot_become_two(request_: WireRequest) -> None:
 )
 async def test_an_origin_is_a_plain_base_url(url: str) -> None:
     with pytest.raises(ValueError, match="url"):
-        Origin.of(url)
+        Origin.from_url(url)
 
 
 async def test_origins_have_their_usual_ports_and_paths() -> None:
-    assert Origin.of("http://h/base/") == Origin("h", 80, None, "/base")
-    assert Origin.of("https://h").port == 443
-    assert Origin.of("http://[::1]:8000").authority == b"[::1]:8000"
-    assert Origin.of("http://h:80").authority == b"h"
+    assert Origin.from_url("http://h/base/") == Origin("h", 80, None, "/base")
+    assert Origin.from_url("https://h").port == 443
+    assert Origin.from_url("http://[::1]:8000").authority == b"[::1]:8000"
+    assert Origin.from_url("http://h:80").authority == b"h"
 
 
 # Streams

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gateway.protocols.http_client.wire import Origin, Wire
+from gateway.protocols.http_client.wire import ConnectionPool, Origin
 
 Play = Callable[["Peer"], Awaitable[None]]
 
@@ -78,11 +78,11 @@ async def serving(
     tls: ssl.SSLContext | None = None,
     trust: ssl.SSLContext | None = None,
     **options: float,
-) -> AsyncIterator[tuple[Server, Wire]]:
+) -> AsyncIterator[tuple[Server, ConnectionPool]]:
     async with listening(play, tls) as server:
         url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}"
         limits = {"connect_timeout_s": 2.0, "max_connections": 4, **options}
-        wire = Wire(Origin.of(url, trust), **limits)  # type: ignore[arg-type]
+        wire = ConnectionPool(Origin.from_url(url, trust), **limits)  # type: ignore[arg-type]
         try:
             yield server, wire
         finally:

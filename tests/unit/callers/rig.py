@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.auth import Callers
 from gateway.auth.issued import Clocks, IssuedKeys
-from gateway.auth.key_form import digest_of, new_key
+from gateway.auth.key_form import key_digest, new_key
 from gateway.auth.key_store import KeyReader, KeyRecord, KeyStore
 from gateway.config import ScopeSettings, TenantSettings
 from gateway.core import ambient
@@ -35,14 +35,14 @@ class Vault:
         self.issued = IssuedKeys(KeyReader(self.path), tenants or {}, clocks)
         self.refusals: list[tuple[str, str]] = []
         self.callers = Callers(
-            {}, issued=self.issued, refusal_told=lambda *told: self.refusals.append(told)
+            {}, issued=self.issued, on_refusal=lambda *told: self.refusals.append(told)
         )
 
     def create(self, tenant: str = "acme", expires: float | None = None, **scope: Any) -> str:
         key, key_id = new_key(ambient.random_bytes)
         said = ScopeSettings.model_validate(scope).model_dump_json(exclude_defaults=True)
         now_s = self.times.wall_s
-        self.store.add(KeyRecord(key_id, digest_of(key), tenant, "", said, now_s, expires))
+        self.store.add(KeyRecord(key_id, key_digest(key), tenant, "", said, now_s, expires))
         return key
 
     def tenant_of(self, key: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway import config
 from gateway.auth import Callers, building
-from gateway.auth.key_form import digest_of, new_key
+from gateway.auth.key_form import key_digest, new_key
 from gateway.auth.key_store import KeyRecord, KeyStore
 from gateway.core import ambient
 from gateway.core.errors import GatewayError, Unauthenticated
@@ -46,7 +46,7 @@ async def test_every_kind_of_credential_is_known_in_one_gateway(
     monkeypatch.setenv("SPW_TEST_KEY", "a-key-of-the-file")
     store = KeyStore(tmp_path / "keys.db")
     issued, key_id = new_key(ambient.random_bytes)
-    store.add(KeyRecord(key_id, digest_of(issued), "issued", "", "{}", time.time()))
+    store.add(KeyRecord(key_id, key_digest(issued), "issued", "", "{}", time.time()))
     issuer, refused = Issuer(), list[tuple[str, str]]()
     async with issuer.serving():
         text = SETTINGS.format(store=tmp_path / "keys.db", iss=ISS, url=issuer.url)

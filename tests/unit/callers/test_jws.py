@@ -30,7 +30,7 @@ def jwk(key: Any, **changes: Any) -> dict[str, Any]:
     return {**key.as_dict(private=False), **changes}
 
 
-KEYS = KeySet.of({"keys": [jwk(RSA), jwk(EC)]})
+KEYS = KeySet.from_document({"keys": [jwk(RSA), jwk(EC)]})
 
 
 def verified(token: str, keys: KeySet = KEYS, *algorithms: str) -> bytes:
@@ -61,7 +61,7 @@ def test_every_algorithm_that_may_be_configured_works(algorithm: str) -> None:
     if algorithm.startswith("Ed"):
         key = OKPKey.generate_key("Ed25519")
     token = signed(key=key, algorithm=algorithm, kid=None)
-    assert verified(token, KeySet.of({"keys": [jwk(key)]}), algorithm)
+    assert verified(token, KeySet.from_document({"keys": [jwk(key)]}), algorithm)
 
 
 PUBLIC_PEM = RSA.as_pem(private=False)
@@ -160,7 +160,7 @@ def test_an_algorithm_that_its_issuer_does_not_use_is_not_believed() -> None:
 def test_a_token_without_a_key_id_needs_one_key_that_fits() -> None:
     token = signed(kid=None)
     assert verified(token)
-    both = KeySet.of({"keys": [jwk(RSA), jwk(OTHER_RSA)]})
+    both = KeySet.from_document({"keys": [jwk(RSA), jwk(OTHER_RSA)]})
     assert why(token, both) == "no_key"
 
 
@@ -182,12 +182,12 @@ LEFT_OUT: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_a_key_that_is_not_for_this_is_not_used(name: str) -> None:
     entry = {k: v for k, v in LEFT_OUT[name].items() if v is not None}
-    assert why(signed(), KeySet.of({"keys": [entry]})) == "no_key"
+    assert why(signed(), KeySet.from_document({"keys": [entry]})) == "no_key"
 
 
 @pytest.mark.parametrize("document", [{}, {"keys": None}, {"keys": {}}, {"keys": [1, "a", None]}])
 def test_a_document_without_keys_has_none(document: dict[str, Any]) -> None:
-    assert len(KeySet.of(document)) == 0
+    assert len(KeySet.from_document(document)) == 0
 
 
 # Wycheproof
@@ -210,7 +210,7 @@ def _vectors() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
 
 def _believed(group: dict[str, Any], token: object) -> bool:
     key = group.get("public", group["private"])
-    keys = KeySet.of(key if "keys" in key else {"keys": [key]})
+    keys = KeySet.from_document(key if "keys" in key else {"keys": [key]})
     try:
         verified(str(token), keys, *EVERY_ALGORITHM)
     except NotAccepted:

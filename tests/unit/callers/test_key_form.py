@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.key_form import SECRET_BYTES, digest_of, id_of, new_key
+from gateway.auth.key_form import SECRET_BYTES, key_digest, new_key, public_id
 
 # The same in every process: tests are known by their parameters.
 KEY, KEY_ID = new_key(Random("a key").randbytes)
@@ -26,7 +26,7 @@ def test_every_key_has_one_form_and_names_its_id(lots: bytes) -> None:
 
     key, key_id = new_key(drawn)
     assert re.fullmatch(r"sk-spw-[a-z2-7]{12}-[0-9A-Za-z]{49}", key)
-    assert id_of(key) == key_id
+    assert public_id(key) == key_id
 
 
 def test_all_random_bits_are_in_the_key() -> None:
@@ -41,15 +41,15 @@ def test_all_random_bits_are_in_the_key() -> None:
 @given(st.integers(0, len(KEY) - 1), st.sampled_from("abcXYZ059-_ "))
 def test_a_key_with_one_wrong_character_is_none(at: int, put: str) -> None:
     wrong = KEY[:at] + put + KEY[at + 1 :]
-    assert wrong == KEY or id_of(wrong) is None
+    assert wrong == KEY or public_id(wrong) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "sk-spw-", KEY[:-1], KEY + "a", KEY.upper(), f" {KEY}", f"{KEY}\n", "é" * 60]
 )
 def test_what_is_no_key_has_no_id(text: str) -> None:
-    assert id_of(text) is None
+    assert public_id(text) is None
 
 
 def test_a_key_is_kept_as_its_sha_256() -> None:
-    assert digest_of(KEY) == hashlib.sha256(KEY.encode()).digest()
+    assert key_digest(KEY) == hashlib.sha256(KEY.encode()).digest()

@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 def callers(store: Path) -> Callers:
     clocks = Clocks(ambient.monotonic_s, ambient.wall_s)
     issued = IssuedKeys(KeyReader(store), {}, clocks)
-    issued.look()
+    issued.poll()
     return Callers({}, issued=issued)
 
 

@@ -40,7 +40,7 @@ class Gateway:
         self.tokens = IssuerTokens({"corp": settings}, floors or {}, clocks)
         self.refusals: list[str] = []
         self.callers = Callers(
-            {}, tokens=self.tokens, refusal_told=lambda kind, why: self.refusals.append(why)
+            {}, tokens=self.tokens, on_refusal=lambda kind, why: self.refusals.append(why)
         )
         self.keys = self.tokens._by_issuer[issuers.ISS].keys
 
@@ -339,7 +339,7 @@ async def test_the_floors_of_an_issuer_and_of_a_tenant_hold() -> None:
     assert globex.tightening == Tightening("strict", frozenset({"URL"}))
     assert acme.most_urgent == 3
     assert not acme.pseudonymise
-    assert [q.of for q in acme.quotas] == ["key corp:acme"], "each tenant has its own"
+    assert [q.holder for q in acme.quotas] == ["key corp:acme"], "each tenant has its own"
     assert {acme.tightening, globex.tightening} <= gateway.callers.tightenings()
 
 

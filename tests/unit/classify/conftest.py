@@ -37,7 +37,7 @@ def _compiled_without_giving_way() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def scanner() -> PresidioScanner:
     settings = ClassifySettings()
-    return PresidioScanner(settings, Profile.of(settings).types)
+    return PresidioScanner(settings, Profile.from_settings(settings).types)
 
 
 class InProcess:

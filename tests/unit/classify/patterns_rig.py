@@ -22,7 +22,7 @@ from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify.patterns.engine import PatternEngine
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scanner.engine import BlankNlpEngine, pin_suffix_list, silence
 
 RECORDS = Path(__file__).parents[4] / "shared" / "data" / "pii"
@@ -225,7 +225,7 @@ def registry_of(*recognizers: EntityRecognizer) -> RecognizerRegistry:
 @functools.cache
 def patterns_over(presidio: AnalyzerEngine) -> PatternEngine:
     """Built; kept on disk for the next run of the tests."""
-    engine = PatternEngine(presidio, Store.of_user())
+    engine = PatternEngine(presidio, BlobStore.for_user())
     assert engine.wait(800)
     assert engine.gated
     return engine

@@ -41,7 +41,7 @@ def test_ours_are_found(type_: str, text: str, scanner: PresidioScanner) -> None
 
 @pytest.mark.parametrize("text", NOT_FOUND)
 def test_look_alikes_are_not(text: str, scanner: PresidioScanner) -> None:
-    assert not Profile.of(ClassifySettings()).restricts(scanner.scan(text))
+    assert not Profile.from_settings(ClassifySettings()).restricts(scanner.scan(text))
 
 
 @pytest.fixture(scope="module")

@@ -114,7 +114,7 @@ def test_a_call_kept_on_premises_is_classified_all_the_same(scanner: Any, kit: A
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_profiles_restrict_direct_identifiers_and_nothing_vague(name: Any) -> None:
-    types = Profile.of(ClassifySettings(profile=name)).types
+    types = Profile.from_settings(ClassifySettings(profile=name)).types
     assert {"US_SSN", "CREDIT_CARD", "EMAIL_ADDRESS", "PHONE_NUMBER", "SECRET"} <= types
     assert ("PERSON" in types) == (name != "patterns")
     assert not {"URL", "DATE_TIME", "NRP", "LOCATION", "ORGANIZATION"} & types
@@ -127,7 +127,7 @@ def test_strict_restricts_at_least_what_balanced_does() -> None:
 def test_lists_of_the_operator() -> None:
     config = ClassifySettings(deny_list=("Project Falcon",), allow_list=("a@known.example",))
     scanner = PresidioScanner(config)
-    profile = Profile.of(config)
+    profile = Profile.from_settings(config)
     assert profile.restricts(scanner.scan("about Project Falcon, then"))
     assert not profile.restricts(scanner.scan("write to a@known.example please"))
     assert profile.restricts(scanner.scan("write to b@known.example please"))
@@ -189,10 +189,10 @@ def test_a_type_without_a_recognizer_stops_the_start() -> None:
         asyncio.run(scan_pool(ClassifySettings(restrict=("US_SSN", "MARTIAN_ID"))).start())
 
 
-@pytest.mark.parametrize("language", ["en", "de", "es", "it", "pl"])
-def test_every_type_of_a_language_has_a_sample_and_it_is_found(language: str) -> None:
-    config = ClassifySettings(languages=(language,), profile="strict")
-    scanner = PresidioScanner(config, Profile.of(config).types)
+def test_every_type_of_each_language_has_a_sample_and_it_is_found() -> None:
+    config = ClassifySettings(languages=("en", "de", "es", "it", "pl"), profile="strict")
+    scanner = PresidioScanner(config, Profile.from_settings(config).types)
+    scanner.wait()  # or all patterns run on every text
     samples = canaries.positives(config)
     assert {type_ for type_, _ in samples} == scanner.supported()
     missed = [t for t, text in samples if t not in {f.type for f in scanner.scan(text)}]
@@ -313,7 +313,7 @@ _TENSORS = st.builds(
 _CALLS = st.builds(TensorCall, st.lists(_TENSORS, max_size=3).map(tuple))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(payload=_DOCUMENTS | _CALLS, model=st.sampled_from(["chat", "text", "open", "stray", "no"]))
 def test_classify_never_raises(payload: Any, model: str) -> None:
     from tests.unit.classify.conftest import InProcess, make_classifier, make_request
@@ -329,7 +329,7 @@ def test_classify_never_raises(payload: Any, model: str) -> None:
     assert found.restricted == (found.reason != "clear")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     kind=st.sampled_from([ValueError, KeyError, OSError, RecursionError, MemoryError, TypeError])
 )

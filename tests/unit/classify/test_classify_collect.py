@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gateway.classify.text import collect
-from gateway.classify.text.collect import Collector
+from gateway.classify.text.collect import TextCollector
 
 _PARTS = (
     *("4111", "1111 ", "-1111", "4111 1111 ", "jane", "@corp.com", ".doe", "x" * 90, "1 " * 60),
@@ -35,7 +35,7 @@ def test_the_seams_are_those_of_a_look_at_every_value() -> None:
     met = 0
     for _ in range(3000):
         values = rng.choices(_PARTS, k=rng.randint(1, 7))
-        collector = Collector(1 << 20)
+        collector = TextCollector(1 << 20)
         collector.values(values)
         wanted = seams(values)
         met += len(wanted)
@@ -49,6 +49,6 @@ def test_the_seams_are_those_of_a_look_at_every_value() -> None:
 
 @pytest.mark.parametrize("scheme", ["data:image/png;base64,", "DATA:;BASE64,", "data:a/b;Base64,"])
 def test_a_data_url_is_seen_in_any_case(scheme: str) -> None:
-    collector = Collector(1 << 20)
+    collector = TextCollector(1 << 20)
     collector.text(f"look at {scheme}aGVsbG8=")
     assert collector.unscannable == "unscannable:data_url"

@@ -37,28 +37,20 @@ def test_verdicts_come_in_order_with_offsets_in_characters(tmp_path: Path) -> No
     assert json.loads(errors) == {"clear": 20, "restricted": 1, "bad_lines": 0}
 
 
-def test_findings_that_do_not_restrict_are_reported_too() -> None:
-    text = {"id": "u", "text": "see https://example.com/page"}
-    status, (line,), _ = classify("--jsonl", "-", stdin=json.dumps(text))
-    assert status == 0
-    assert line["sensitivity"] == "clear"
-    assert "URL" in {f["type"] for f in line["findings"]}
-
-
 def test_bad_lines_are_named_and_the_others_processed() -> None:
-    lines = ['{"id": 1, "text": "hi"}', "nonsense", '{"id": 2}', "", '{"id": 3, "text": "hi"}']
+    """Findings that do not restrict are reported, and why a text over the cap restricts."""
+    link, long = {"id": 4, "text": "see https://example.com/"}, {"id": 5, "text": "w " * 750_000}
+    lines = ['{"id": 1, "text": "hi"}', "nonsense", '{"id": 2}', "", *map(json.dumps, (link, long))]
     status, found, errors = classify("--jsonl", "-", stdin="\n".join(lines))
     assert status == 2
-    assert [line["id"] for line in found] == [1, 3]
+    assert [line["id"] for line in found] == [1, 4, 5]
     assert "line 2: " in errors
     assert "line 3: " in errors
     assert "nonsense" not in errors
-
-
-def test_text_over_the_cap_is_restricted_with_its_reason() -> None:
-    line = json.dumps({"id": 1, "text": "word " * 300_000})
-    _, (found,), _ = classify("--jsonl", "-", "--profile", "strict", stdin=line)
-    assert (found["sensitivity"], found["reason"]) == ("restricted", "over_cap")
+    _, linked, over = found
+    assert linked["sensitivity"] == "clear"
+    assert "URL" in {f["type"] for f in linked["findings"]}
+    assert (over["sensitivity"], over["reason"]) == ("restricted", "over_cap")
 
 
 def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
@@ -108,6 +100,5 @@ def test_the_settings_of_a_gateway_can_be_used(tmp_path: Path) -> None:
         "models: {m: {served_by: [{endpoint: a}]}}\n"
     )
     line = json.dumps({"id": 1, "text": "about Project Falcon"})
-    _, (with_it,), _ = classify("--jsonl", "-", "--config", str(config), stdin=line)
-    _, (without,), _ = classify("--jsonl", "-", stdin=line)
-    assert (with_it["sensitivity"], without["sensitivity"]) == ("restricted", "clear")
+    _, (found,), _ = classify("--jsonl", "-", "--config", str(config), stdin=line)
+    assert [f["type"] for f in found["findings"]] == ["DENY_LIST"]

@@ -12,11 +12,11 @@ from gateway.classify.text import extract as extract_module
 from gateway.classify.text.collect import (
     MAX_NODES,
     PROTOCOL_WORDS,
-    Collector,
+    TextCollector,
     Unscannable,
     plain_texts,
 )
-from gateway.classify.text.extract import texts_of
+from gateway.classify.text.extract import extract_texts
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, Operation
 
@@ -33,7 +33,7 @@ VALUES = st.recursive(
 )
 
 
-def read_plainly(value: Any, collector: Collector) -> None:
+def read_plainly(value: Any, collector: TextCollector) -> None:
     """The same by recursion, one value at a time."""
     if isinstance(value, dict):
         collector.count(2 * len(value))
@@ -56,7 +56,7 @@ def read_plainly(value: Any, collector: Collector) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(["model", "messages", "stop", "seed"]), VALUES))
 def test_all_of_a_document_is_read_in_its_order(document: dict[str, Any]) -> None:
-    plain = Collector(1 << 20)
+    plain = TextCollector(1 << 20)
     read_plainly(document, plain)
     assert as_the_walk_reads(document)._texts == plain._texts
 
@@ -72,8 +72,8 @@ CHATS = st.dictionaries(
 )
 
 
-def as_the_walk_reads(document: dict[str, Any]) -> Collector:
-    collector = Collector(1 << 20)
+def as_the_walk_reads(document: dict[str, Any]) -> TextCollector:
+    collector = TextCollector(1 << 20)
     extract_module._document(document, collector)
     return collector
 
@@ -82,10 +82,10 @@ def as_the_walk_reads(document: dict[str, Any]) -> Collector:
 @given(CHATS)
 def test_the_usual_chat_is_read_as_the_walk_reads_it(document: dict[str, Any]) -> None:
     walked = as_the_walk_reads(document)
-    said = extract_module._said(document)
+    said = extract_module._message_texts(document)
     if said is None:
         return
-    collected = Collector(1 << 20)
+    collected = TextCollector(1 << 20)
     collected.values(said)
     assert (collected._texts, collected.unscannable) == (walked._texts, walked.unscannable)
     assert plain_texts(said) in (None, walked._texts)
@@ -110,7 +110,7 @@ def test_texts_that_need_no_closer_look(said: list[str], plain: list[str] | None
 def test_more_messages_than_may_be_looked_at() -> None:
     def read(messages: int) -> list[str]:
         turns = [{"role": "user", "content": "x"}] * messages
-        return texts_of(DocumentCall(Operation.CHAT, {"messages": turns}), MODEL, 1 << 24)
+        return extract_texts(DocumentCall(Operation.CHAT, {"messages": turns}), MODEL, 1 << 24)
 
     most = MAX_NODES // 5 - 1  # a message is five values
     assert len(read(most)) == most
@@ -121,7 +121,7 @@ def test_more_messages_than_may_be_looked_at() -> None:
 def test_the_short_way_reads_a_usual_chat_and_no_other() -> None:
     turns = [{"role": "user", "content": "hello"}, {"content": "hi", "role": "assistant"}]
     usual = {"model": "chat", "messages": turns, "max_tokens": 100, "stream": False, "stop": None}
-    assert extract_module._said(usual) == ["chat", "user", "hello", "hi", "assistant"]
+    assert extract_module._message_texts(usual) == ["chat", "user", "hello", "hi", "assistant"]
     others: list[dict[str, Any]] = [
         {"top_k": 4},  # a field that is no word of the protocol
         {"seed": 10**6},
@@ -136,7 +136,7 @@ def test_the_short_way_reads_a_usual_chat_and_no_other() -> None:
         {"messages": [*turns, "x"]},
     ]
     for other in others:
-        assert extract_module._said(usual | other) is None, other
+        assert extract_module._message_texts(usual | other) is None, other
 
 
 def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
@@ -154,6 +154,6 @@ def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
 )
 def test_a_call_may_hold_so_many_bytes_and_no_more(document: dict[str, Any]) -> None:
     call = DocumentCall(Operation.CHAT, document)
-    assert texts_of(call, MODEL, 100)
+    assert extract_texts(call, MODEL, 100)
     with pytest.raises(Unscannable, match="over_cap"):
-        texts_of(call, MODEL, 99)
+        extract_texts(call, MODEL, 99)

@@ -19,7 +19,7 @@ from gateway.classify.scanner.recognizers import OVERLAP, WINDOW, PresidioScanne
 from gateway.classify.text import folding, normalise
 from gateway.config import ClassifySettings
 
-PROFILE = Profile.of(ClassifySettings())
+PROFILE = Profile.from_settings(ClassifySettings())
 SSN = "ssn 536-90-4399"
 MAIL = "maria.keller@posteo.example"
 

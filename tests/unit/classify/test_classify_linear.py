@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.classify.conversations.memory import segments
-from gateway.classify.text.extract import texts_of
+from gateway.classify.text.extract import extract_texts
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, Operation
 
@@ -83,7 +83,7 @@ def test_reading_grows_as_the_document_does(shape: Callable[[int], dict[str, Any
     def read(size: int) -> int:
         call = DocumentCall(Operation.CHAT, shape(size))
         found: list[Any] = []
-        cost = bytecodes(lambda: found.append(texts_of(call, MODEL, 1 << 24)))
+        cost = bytecodes(lambda: found.append(extract_texts(call, MODEL, 1 << 24)))
         assert sum(map(len, found[0])) > size / 10
         return cost + bytecodes(lambda: segments(found[0]))
 
@@ -94,5 +94,5 @@ def test_reading_grows_as_the_document_does(shape: Callable[[int], dict[str, Any
 
 def test_one_long_message_is_read_at_the_price_of_a_short_one() -> None:
     short, long = (DocumentCall(Operation.CHAT, one_message(n)) for n in (1_000, 1_000_000))
-    costs = [bytecodes(lambda c=c: texts_of(c, MODEL, 1 << 24)) for c in (short, long)]  # type: ignore[misc]
+    costs = [bytecodes(lambda c=c: extract_texts(c, MODEL, 1 << 24)) for c in (short, long)]  # type: ignore[misc]
     assert costs[0] == costs[1]

@@ -17,15 +17,15 @@ from gateway.classify.conversations import memory
 from gateway.classify.conversations.memory import (
     BETWEEN,
     CONTEXT,
-    Run,
     Scope,
-    Segment,
     SegmentMemory,
+    SegmentRun,
+    TextSegment,
     segments,
 )
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import OVERLAP
-from gateway.classify.text.extract import texts_of
+from gateway.classify.text.extract import extract_texts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, Finding, Operation
@@ -46,7 +46,7 @@ def ssn_restricts(findings: Sequence[Finding]) -> bool:
     return any(f.type == "US_SSN" for f in findings)
 
 
-def finding(run: Run, value: str, kind: str = "US_SSN") -> Finding:
+def finding(run: SegmentRun, value: str, kind: str = "US_SSN") -> Finding:
     start = run.text.rindex(value)
     return Finding(kind, start, start + len(value), 1.0)
 
@@ -188,8 +188,10 @@ def test_verdicts_of_another_tenant_policy_or_detector_are_others(other: Scope) 
 def test_two_tenants_never_share_an_entry_even_on_one_shelf() -> None:
     """The tenant is in the digest, not only in where it is kept."""
     kept = keeping()
-    one = memory._digest(kept._hasher(SCOPE), Segment("", "x"))
-    other = memory._digest(kept._hasher(Scope("another", "policy", "patterns-1")), Segment("", "x"))
+    one = memory._digest(kept._hasher(SCOPE), TextSegment("", "x"))
+    other = memory._digest(
+        kept._hasher(Scope("another", "policy", "patterns-1")), TextSegment("", "x")
+    )
     assert one != other
 
 
@@ -210,8 +212,8 @@ def test_memory_is_bounded() -> None:
 
 def test_digests_cannot_be_tried_out_without_the_key_of_the_process() -> None:
     one, other = keeping(key=b"1" * 32), keeping(key=b"2" * 32)
-    assert memory._digest(one._hasher(SCOPE), Segment("", "x")) != memory._digest(
-        other._hasher(SCOPE), Segment("", "x")
+    assert memory._digest(one._hasher(SCOPE), TextSegment("", "x")) != memory._digest(
+        other._hasher(SCOPE), TextSegment("", "x")
     )
 
 
@@ -240,7 +242,7 @@ def say(*texts: str) -> DocumentCall:
 
 
 def extracted(call: DocumentCall) -> list[str]:
-    return texts_of(call, CatalogModel("chat", "generate", ("gpu",)), 1 << 20)
+    return extract_texts(call, CatalogModel("chat", "generate", ("gpu",)), 1 << 20)
 
 
 def test_a_value_over_two_turns_is_read_although_both_halves_are_known() -> None:
@@ -283,7 +285,7 @@ def test_however_a_conversation_grows_every_neighbourhood_was_read() -> None:
 
 # Scanning what is not known
 
-PROFILE = Profile.of(ClassifySettings(restrict=("US_SSN",)))
+PROFILE = Profile.from_settings(ClassifySettings(restrict=("US_SSN",)))
 
 
 class Answers:

@@ -17,10 +17,10 @@ from gateway.classify import classifier as module
 from gateway.classify.classifier import Classifier
 from gateway.classify.evidence import Evidence
 from gateway.classify.gate.armed import ArmedGate
-from gateway.classify.gate.database import Database
+from gateway.classify.gate.database import PatternDatabase
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.plan import Signs
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
@@ -52,7 +52,7 @@ class WatchedGate(ArmedGate):
     """Keeps in which texts its first database was searched."""
 
     def __init__(self) -> None:
-        super().__init__(Store.of_user())
+        super().__init__(BlobStore.for_user())
         self.asked: list[bytes] = []
 
     def _use(self, gate: Gate, canaries: Sequence[tuple[str, str]]) -> None:
@@ -62,7 +62,7 @@ class WatchedGate(ArmedGate):
 
     def _watched(self, signs: Signs) -> Signs:
         first, *others = signs.plain
-        watched = Database(first.compiled, first.stops)
+        watched = PatternDatabase(first.compiled, first.stops)
 
         def search(encoded: bytes, *how: Any) -> None:
             self.asked.append(encoded)
@@ -154,7 +154,7 @@ def test_a_value_that_proves_itself_restricts_at_once(
 def test_the_same_proof_counts_for_the_models_of_other_settings(rig: Rig, kit: Any) -> None:
     """Every gateway classifies with one that was made of another, which alone is started."""
     models = Catalog(models={"chat": CatalogModel("chat", "generate", ("gpu",))})
-    made = rig.classifier.of_models(models)
+    made = rig.classifier.for_catalog(models)
     found = made.classify_now(kit.make_request(said("card 4111 1111 1111 1111")))
     assert found is not None
     assert dict(found.entities) == {"CREDIT_CARD": 1}

@@ -20,7 +20,7 @@ import uvloop
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.scan_workers import frames, process
 from gateway.classify.scan_workers import pool as pool_module
-from gateway.classify.scan_workers.pool import ScanPool, Worker
+from gateway.classify.scan_workers.pool import ScanPool, ScanWorker
 from gateway.config import ClassifySettings
 from tests.unit.classify import misbehaving_scanners
 
@@ -167,16 +167,16 @@ def test_a_replacement_that_fails_in_an_unknown_way_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     failures = [RuntimeError("a bug"), ValueError("another"), KeyError("a third")]
-    start = Worker.start
+    start = ScanWorker.start
 
-    async def failing(spec: frames.WorkerSpec) -> Worker:
+    async def failing(spec: frames.WorkerSpec) -> ScanWorker:
         if failures:
             raise failures.pop()
         return await start(spec)
 
     async def scenario() -> str:
         async with running() as pool:
-            monkeypatch.setattr(Worker, "start", failing)
+            monkeypatch.setattr(ScanWorker, "start", failing)
             monkeypatch.setattr(pool_module, "_BACKOFF_S", (0.01,))
             await expect(pool, "die")
             return await expect(pool, "find it", 30.0)

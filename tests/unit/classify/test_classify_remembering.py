@@ -96,7 +96,7 @@ def test_only_a_call_that_is_served_taints_its_next_turn(
     asked = dataclasses.replace(kit.make_request(said(SSN)), explained=explained)
     assert classify(classifier, asked).reason == "entities"
     turns = said(SSN, "Fine.", "And the weather?")
-    assert (classifier.taint.of(kit.make_request(turns)) is None) == explained
+    assert (classifier.taint.source(kit.make_request(turns)) is None) == explained
 
 
 def test_an_explained_call_is_as_tainted_as_the_call_would_be(
@@ -335,7 +335,7 @@ def test_workers_look_for_what_restricts_any_caller() -> None:
     added = {Tightening("strict"), Tightening(types=frozenset({"URL"}), threshold=0.1)}
     spec = worker_spec(settings, added)
     assert spec.types is not None
-    assert spec.types >= Profile.of(ClassifySettings(profile="strict")).types | {"URL"}
+    assert spec.types >= Profile.from_settings(ClassifySettings(profile="strict")).types | {"URL"}
     assert spec.settings.threshold == 0.1
     assert spec.required == {"US_SSN", "URL"}
     assert {kind for kind, _ in spec.canaries} >= {
@@ -375,7 +375,7 @@ class Stopping:
         self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
     ) -> list[list[Finding]]:
         job = {"restricts": None if restricts is None else [sorted(restricts[0]), restricts[1]]}
-        return [worker._found(self._first, text, job) for text in texts]
+        return [worker._scan_findings(self._first, text, job) for text in texts]
 
 
 @pytest.mark.parametrize("added", [Tightening(), STRICT_URL])
@@ -425,7 +425,7 @@ def test_a_lone_name_does_not_end_a_scan_before_what_restricts(tmp_path: Path) -
     path = tmp_path / "recognizers.yaml"
     path.write_text(LONE_NAMES)
     settings = ClassifySettings(recognizers=path)
-    profile = Profile.of(settings)
+    profile = Profile.from_settings(settings)
     text = f"Anna {'waters the tulips before noon. ' * 200} {SSN}"
     found = FirstVerdict(settings, profile.types).scan(text)
     assert "PERSON" in {f.type for f in found}

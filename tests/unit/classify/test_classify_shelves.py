@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.classify.conversations.shelves import Lost, Shelves
+from gateway.classify.conversations.shelves import EvictedEntry, Shelves
 
 
 class Time:
@@ -108,7 +108,7 @@ def test_putting_says_what_was_lost_before_its_time() -> None:
     kept, time = shelves(room=1)
     assert kept.put("a", b"k", "v") is None
     time.now_s = 3.0
-    assert kept.put("b", b"l", "v") == Lost("a", 10.0, b"k")
+    assert kept.put("b", b"l", "v") == EvictedEntry("a", 10.0, b"k")
 
 
 def test_what_was_over_already_is_no_loss() -> None:

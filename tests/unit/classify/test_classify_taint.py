@@ -59,8 +59,8 @@ NEXT = turn("user", "Translate that.")
 def test_the_next_turn_of_a_restricted_conversation_is_tainted() -> None:
     kept = taint()
     kept.mark(request(chat(SYSTEM, FIRST)), ENTITIES)
-    assert kept.of(request(chat(SYSTEM, FIRST, ANSWER, NEXT))) == TAINTED
-    assert kept.of(request(chat(SYSTEM, FIRST, ANSWER, NEXT), model="another")) == TAINTED
+    assert kept.source(request(chat(SYSTEM, FIRST, ANSWER, NEXT))) == TAINTED
+    assert kept.source(request(chat(SYSTEM, FIRST, ANSWER, NEXT), model="another")) == TAINTED
 
 
 @pytest.mark.parametrize(
@@ -78,15 +78,15 @@ def test_the_next_turn_of_a_restricted_conversation_is_tainted() -> None:
 def test_another_conversation_is_not(other: DocumentCall) -> None:
     kept = taint()
     kept.mark(request(chat(SYSTEM, FIRST)), ENTITIES)
-    assert kept.of(request(other)) is None
+    assert kept.source(request(other)) is None
 
 
 def test_another_tenant_s_identical_conversation_is_not() -> None:
     kept = taint()
     kept.mark(request(chat(FIRST)), ENTITIES)
     kept.mark(request(chat(NEXT), tenant="bank"), ENTITIES)
-    assert kept.of(request(chat(FIRST, ANSWER, NEXT), tenant="bank")) is None
-    assert kept.of(request(chat(NEXT, ANSWER, FIRST), tenant="bank")) == TAINTED
+    assert kept.source(request(chat(FIRST, ANSWER, NEXT), tenant="bank")) is None
+    assert kept.source(request(chat(NEXT, ANSWER, FIRST), tenant="bank")) == TAINTED
 
 
 def test_two_tenants_marks_differ_even_on_one_shelf() -> None:
@@ -108,18 +108,18 @@ def test_two_tenants_marks_differ_even_on_one_shelf() -> None:
 def test_a_client_may_write_the_same_message_in_other_ways(again: dict[str, Any]) -> None:
     kept = taint()
     kept.mark(request(chat(FIRST)), ENTITIES)
-    assert kept.of(request(chat(again, ANSWER, NEXT))) == TAINTED
-    assert kept.of(request(responses([again, ANSWER, NEXT]))) == TAINTED
+    assert kept.source(request(chat(again, ANSWER, NEXT))) == TAINTED
+    assert kept.source(request(responses([again, ANSWER, NEXT]))) == TAINTED
 
 
 def test_the_input_of_responses_is_a_conversation_as_text_and_as_items() -> None:
     kept = taint()
     kept.mark(request(responses(FIRST["content"])), ENTITIES)
-    assert kept.of(request(responses([FIRST, ANSWER, NEXT]))) == TAINTED
+    assert kept.source(request(responses([FIRST, ANSWER, NEXT]))) == TAINTED
     output = {"type": "function_call_output", "call_id": "c1", "output": "Ward 7"}
     kept.mark(request(responses([NEXT, output])), ENTITIES)
-    assert kept.of(request(responses([NEXT, output, ANSWER]))) == TAINTED
-    assert kept.of(request(responses([NEXT, {**output, "output": "Ward 8"}, ANSWER]))) is None
+    assert kept.source(request(responses([NEXT, output, ANSWER]))) == TAINTED
+    assert kept.source(request(responses([NEXT, {**output, "output": "Ward 8"}, ANSWER]))) is None
 
 
 def test_contents_that_are_no_text_tell_conversations_apart() -> None:
@@ -128,23 +128,23 @@ def test_contents_that_are_no_text_tell_conversations_apart() -> None:
 
     kept = taint()
     kept.mark(request(chat(picture("a"))), "unscannable:image")
-    assert kept.of(request(chat(picture("a"), ANSWER, NEXT))) == TAINTED
-    assert kept.of(request(chat(picture("b"), ANSWER, NEXT))) is None
+    assert kept.source(request(chat(picture("a"), ANSWER, NEXT))) == TAINTED
+    assert kept.source(request(chat(picture("b"), ANSWER, NEXT))) is None
 
 
 @pytest.mark.parametrize("odd", [None, 7, {"a": [1]}, [7, None, {"text": 7}], []])
 def test_contents_of_any_shape_have_a_digest(odd: Any) -> None:
     kept = taint()
     kept.mark(request(chat(turn("user", odd))), ENTITIES)
-    assert kept.of(request(chat(turn("user", odd), ANSWER))) == TAINTED
+    assert kept.source(request(chat(turn("user", odd), ANSWER))) == TAINTED
     kept.mark(request(responses([odd])), ENTITIES)
-    assert kept.of(request(responses([odd, ANSWER]))) == TAINTED
+    assert kept.source(request(responses([odd, ANSWER]))) == TAINTED
 
 
 def test_messages_do_not_run_into_each_other() -> None:
     kept = taint()
     kept.mark(request(chat(turn("user", "ab"), turn("user", "c"))), ENTITIES)
-    assert kept.of(request(chat(turn("user", "a"), turn("user", "bc"), NEXT))) is None
+    assert kept.source(request(chat(turn("user", "a"), turn("user", "bc"), NEXT))) is None
 
 
 @pytest.mark.parametrize(
@@ -160,27 +160,27 @@ def test_a_conversation_stays_restricted_unless_only_the_gateway_was_in_trouble(
 ) -> None:
     kept = taint()
     kept.mark(request(chat(FIRST)), reason)
-    assert kept.of(request(chat(FIRST, ANSWER, NEXT))) == (TAINTED if stays else None)
+    assert kept.source(request(chat(FIRST, ANSWER, NEXT))) == (TAINTED if stays else None)
 
 
 @pytest.mark.parametrize("reason", ["entities", "late", "busy", "failed", "over_cap"])
 def test_the_rest_of_a_sequence_is_tainted_whatever_restricted_a_step(reason: str) -> None:
     """A step is not sent again, so nobody will read what was not read."""
     kept = taint()
-    assert kept.of(request(step(7, sequence_start=True))) is None
+    assert kept.source(request(step(7, sequence_start=True))) is None
     kept.mark(request(step(7, sequence_start=True)), reason)
-    assert kept.of(request(step(7))) == TAINTED
-    assert kept.of(request(step("7", sequence_end=True))) == TAINTED
+    assert kept.source(request(step(7))) == TAINTED
+    assert kept.source(request(step("7", sequence_end=True))) == TAINTED
 
 
 def test_other_sequences_and_calls_of_none_are_not() -> None:
     kept = taint()
     kept.mark(request(step(7)), ENTITIES)
     kept.mark(request(step(None)), ENTITIES)
-    assert kept.of(request(step(8))) is None
-    assert kept.of(request(step(None))) is None
-    assert kept.of(request(step(7), model="another")) is None
-    assert kept.of(request(step(7), tenant="bank")) is None
+    assert kept.source(request(step(8))) is None
+    assert kept.source(request(step(None))) is None
+    assert kept.source(request(step(7), model="another")) is None
+    assert kept.source(request(step(7), tenant="bank")) is None
 
 
 def test_a_taint_ends_in_time_and_goes_on_while_the_conversation_does() -> None:
@@ -189,13 +189,13 @@ def test_a_taint_ends_in_time_and_goes_on_while_the_conversation_does() -> None:
     kept.mark(request(chat(FIRST)), ENTITIES)
     now_s.append(50.0)
     second = request(chat(FIRST, ANSWER, NEXT))
-    assert kept.of(second) == TAINTED
+    assert kept.source(second) == TAINTED
     kept.mark(second, TAINTED)
     now_s.append(100.0)
-    assert kept.of(request(chat(FIRST, ANSWER, turn("user", "Another branch.")))) == TAINTED
-    assert kept.of(request(chat(FIRST, ANSWER, NEXT, ANSWER, NEXT))) == TAINTED
+    assert kept.source(request(chat(FIRST, ANSWER, turn("user", "Another branch.")))) == TAINTED
+    assert kept.source(request(chat(FIRST, ANSWER, NEXT, ANSWER, NEXT))) == TAINTED
     now_s.append(110.0)
-    assert kept.of(request(chat(FIRST, ANSWER, NEXT, ANSWER, NEXT))) is None
+    assert kept.source(request(chat(FIRST, ANSWER, NEXT, ANSWER, NEXT))) is None
 
 
 def test_a_long_conversation_has_one_mark() -> None:
@@ -207,10 +207,10 @@ def test_a_long_conversation_has_one_mark() -> None:
     for number in range(20):
         turns += [ANSWER, turn("user", f"And {number}?")]
         going_on = request(chat(*turns))
-        assert kept.of(going_on) == TAINTED
+        assert kept.source(going_on) == TAINTED
         kept.mark(going_on, TAINTED)
     assert kept._marks.get("clinic", kept._whole(request(chat(*turns)))[0]) == 0
-    assert kept.of(request(chat(turn("user", "another secret"), ANSWER, NEXT))) == TAINTED
+    assert kept.source(request(chat(turn("user", "another secret"), ANSWER, NEXT))) == TAINTED
 
 
 # Want of room
@@ -233,51 +233,51 @@ def going_on(number: int | str) -> InferenceRequest:
 
 def test_what_has_no_room_any_more_is_tainted_and_nothing_else_is() -> None:
     memory = crowded(ROOM + MADE_FOR)
-    assert {memory.of(going_on(number)) for number in range(ROOM + MADE_FOR)} == {TAINTED}
-    clear = [memory.of(going_on(f"clear {number}")) for number in range(2000)]
+    assert {memory.source(going_on(number)) for number in range(ROOM + MADE_FOR)} == {TAINTED}
+    clear = [memory.source(going_on(f"clear {number}")) for number in range(2000)]
     assert clear.count(None) == len(clear)
-    assert memory.of(request(step(7))) is None
+    assert memory.source(request(step(7))) is None
 
 
 def test_a_flood_of_restricted_conversations_loses_none_and_leaves_most_clear_ones_alone() -> None:
     memory = crowded(ROOM + 3 * MADE_FOR)
-    reasons = {memory.of(going_on(number)) for number in range(3 * MADE_FOR)}
+    reasons = {memory.source(going_on(number)) for number in range(3 * MADE_FOR)}
     assert reasons == {TAINT_LOST}
-    clear = [memory.of(going_on(f"clear {number}")) for number in range(2000)]
+    clear = [memory.source(going_on(f"clear {number}")) for number in range(2000)]
     assert clear.count(None) > 0.9 * len(clear)
 
 
 def test_clear_conversations_never_fill_the_memory() -> None:
     """What is restricted as `taint_lost` alone is not remembered, or it would restrict others."""
     memory = crowded(ROOM + 8 * MADE_FOR)
-    reasons = [memory.of(going_on(f"clear {number}")) for number in range(500)]
+    reasons = [memory.source(going_on(f"clear {number}")) for number in range(500)]
     assert TAINT_LOST in reasons
     for number, reason in enumerate(reasons):
         if reason is not None:
             memory.mark(going_on(f"clear {number}"), reason)
-    assert [memory.of(going_on(f"clear {number}")) for number in range(500)] == reasons
+    assert [memory.source(going_on(f"clear {number}")) for number in range(500)] == reasons
 
 
 def test_what_faded_is_over_when_the_taint_would_have_been_and_is_another_tenant_s_matter() -> None:
     now_s = [0.0]
     memory = crowded(ROOM + 3 * MADE_FOR, now_s)
     faded = going_on(0)
-    assert memory.of(dataclasses.replace(faded, tenant="bank")) is None
+    assert memory.source(dataclasses.replace(faded, tenant="bank")) is None
     now_s.append(59.9)
-    assert memory.of(faded) == TAINT_LOST
+    assert memory.source(faded) == TAINT_LOST
     now_s.append(75.0)  # a quarter of the time later at the most
-    assert memory.of(faded) is None
-    assert [memory.of(going_on(f"clear {number}")) for number in range(500)] == [None] * 500
+    assert memory.source(faded) is None
+    assert [memory.source(going_on(f"clear {number}")) for number in range(500)] == [None] * 500
 
 
 def test_a_faded_conversation_that_goes_on_is_known_exactly_again() -> None:
     now_s = [0.0]
     memory = crowded(ROOM + 1, now_s)
     now_s.append(50.0)
-    assert memory.of(going_on(0)) == TAINTED
+    assert memory.source(going_on(0)) == TAINTED
     memory.mark(going_on(0), TAINTED)
     now_s.append(100.0)
-    assert memory.of(going_on(0)) == TAINTED
+    assert memory.source(going_on(0)) == TAINTED
 
 
 def test_a_tenant_s_clear_conversations_go_whatever_comes_in_a_day() -> None:
@@ -291,7 +291,7 @@ def test_a_tenant_s_clear_conversations_go_whatever_comes_in_a_day() -> None:
         memory.mark(going_on(f"secret {at}"), ENTITIES)
         for other in range(10):
             clear = going_on(f"clear {at} {other}")
-            if (reason := memory.of(clear)) is not None:
+            if (reason := memory.source(clear)) is not None:
                 kept_for_nothing += 1
                 memory.mark(clear, reason)
     assert kept_for_nothing == 0
@@ -309,22 +309,22 @@ def test_a_tenant_s_clear_conversations_go_whatever_comes_in_a_day() -> None:
     ],
 )
 def test_a_first_turn_continues_nothing(payload: Payload) -> None:
-    assert crowded(ROOM + 3 * MADE_FOR).of(request(payload)) is None
+    assert crowded(ROOM + 3 * MADE_FOR).source(request(payload)) is None
 
 
 def test_a_conversation_without_end_is_known_by_its_first_messages() -> None:
     kept = taint()
     many = [turn("user", "x")] * 5000
     kept.mark(request(chat(*many)), ENTITIES)
-    assert kept.of(request(chat(*many, ANSWER, NEXT))) == TAINTED
+    assert kept.source(request(chat(*many, ANSWER, NEXT))) == TAINTED
 
 
 def test_a_label_restricts_the_call_and_what_follows_from_it() -> None:
     kept = taint()
     labelled = dataclasses.replace(request(chat(FIRST)), labelled=True)
-    assert kept.of(labelled) == LABELLED
+    assert kept.source(labelled) == LABELLED
     kept.mark(labelled, LABELLED)
-    assert kept.of(request(chat(FIRST, ANSWER, NEXT))) == TAINTED
+    assert kept.source(request(chat(FIRST, ANSWER, NEXT))) == TAINTED
 
 
 # Whichever field a conversation stands in
@@ -362,10 +362,10 @@ def test_a_conversation_is_tainted_in_whichever_field_it_stands(
 ) -> None:
     memory = taint()
     memory.mark(request(DocumentCall(operation, anywhere([FIRST])[at])), ENTITIES)
-    assert memory.of(request(DocumentCall(operation, anywhere(SECOND)[at]))) == TAINTED
-    assert memory.of(request(chat(*SECOND))) == TAINTED
+    assert memory.source(request(DocumentCall(operation, anywhere(SECOND)[at]))) == TAINTED
+    assert memory.source(request(chat(*SECOND))) == TAINTED
     other = anywhere([NEXT, ANSWER, FIRST])[at]
-    assert memory.of(request(DocumentCall(operation, other))) is None
+    assert memory.source(request(DocumentCall(operation, other))) is None
 
 
 def test_what_calls_have_in_common_beside_their_conversations_taints_nothing() -> None:
@@ -374,16 +374,16 @@ def test_what_calls_have_in_common_beside_their_conversations_taints_nothing() -
     memory = taint()
     memory.mark(request(chat(FIRST, **shared)), ENTITIES)
     more = {**shared, "tools": tools * 2, "stop": ["END OF IT", "AND THIS"]}
-    assert memory.of(request(chat(NEXT, ANSWER, FIRST, **more))) is None
+    assert memory.source(request(chat(NEXT, ANSWER, FIRST, **more))) is None
 
 
 def test_prompts_in_a_list_are_turns() -> None:
     memory = taint()
     memory.mark(request(DocumentCall(Operation.COMPLETIONS, {"prompt": ["the plan"]})), LABELLED)
     longer = DocumentCall(Operation.COMPLETIONS, {"prompt": ["the plan", "a merger", "why?"]})
-    assert memory.of(request(longer)) == TAINTED
+    assert memory.source(request(longer)) == TAINTED
     other = DocumentCall(Operation.COMPLETIONS, {"prompt": ["a plan", "a merger", "why?"]})
-    assert memory.of(request(other)) is None
+    assert memory.source(request(other)) is None
 
 
 def tensor(*texts: str) -> TensorCall:
@@ -406,15 +406,15 @@ def tensor(*texts: str) -> TensorCall:
 def test_a_conversation_in_a_text_tensor_is_one(first: Payload, second: Payload) -> None:
     memory = taint()
     memory.mark(request(first), ENTITIES)
-    assert memory.of(request(second)) == TAINTED
-    assert memory.of(request(tensor("a plan", "a merger", "why?"))) is None
+    assert memory.source(request(second)) == TAINTED
+    assert memory.source(request(tensor("a plan", "a merger", "why?"))) is None
 
 
 def test_lengths_that_do_not_add_up_are_no_trouble() -> None:
     memory = taint()
     memory.mark(request(chat(FIRST)), ENTITIES)
     odd = TensorCall((Tensor("text", "BYTES", (1,), b"\xff\xff\xff\x7fabc"),))
-    assert memory.of(request(odd)) is None
+    assert memory.source(request(odd)) is None
 
 
 def test_a_call_with_more_conversations_than_are_looked_at_is_no_way_out() -> None:
@@ -422,12 +422,12 @@ def test_a_call_with_more_conversations_than_are_looked_at_is_no_way_out() -> No
     memory.mark(request(chat(FIRST)), ENTITIES)
     decoys = {f"field_{number}": [DECOY] for number in range(200)}
     crowd = DocumentCall(Operation.CHAT, {**decoys, "messages": SECOND})
-    assert memory.of(request(crowd)) == TAINT_LOST
-    assert memory.of(dataclasses.replace(request(crowd), tenant="bank")) is None
+    assert memory.source(request(crowd)) == TAINT_LOST
+    assert memory.source(dataclasses.replace(request(crowd), tenant="bank")) is None
     deep: Any = SECOND
     for _ in range(20):
         deep = {"a": deep}
-    assert memory.of(request(DocumentCall(Operation.CHAT, {"x": deep}))) == TAINT_LOST
+    assert memory.source(request(DocumentCall(Operation.CHAT, {"x": deep}))) == TAINT_LOST
 
 
 @pytest.mark.parametrize(
@@ -443,10 +443,10 @@ def test_a_call_with_more_conversations_than_are_looked_at_is_no_way_out() -> No
 def test_other_clients_words_for_who_says_what(again: Any) -> None:
     memory = taint()
     memory.mark(request(chat(FIRST)), ENTITIES)
-    assert memory.of(request(chat(again, ANSWER, NEXT))) == TAINTED
+    assert memory.source(request(chat(again, ANSWER, NEXT))) == TAINTED
     developer = turn("developer", SYSTEM["content"])
     memory.mark(request(chat(SYSTEM, NEXT)), ENTITIES)
-    assert memory.of(request(chat(developer, NEXT, ANSWER, FIRST))) == TAINTED
+    assert memory.source(request(chat(developer, NEXT, ANSWER, FIRST))) == TAINTED
 
 
 # What may leave with surrogates
@@ -462,13 +462,13 @@ def test_what_may_leave_with_surrogates_taints_for_whoever_has_none() -> None:
     memory = taint()
     memory.mark(masked(request(chat(FIRST))), ENTITIES, POLICY)
     second = request(chat(*SECOND))
-    assert memory.of(second, POLICY) == TAINTED
-    assert memory.of(masked(second), LAXER) == TAINTED  # it would not replace all of that
-    assert memory.of(masked(second), POLICY) is None
+    assert memory.source(second, POLICY) == TAINTED
+    assert memory.source(masked(second), LAXER) == TAINTED  # it would not replace all of that
+    assert memory.source(masked(second), POLICY) is None
     assert memory.leaves_masked_alone(masked(second))
     assert not memory.leaves_masked_alone(masked(request(chat(NEXT, ANSWER, FIRST))))
     embeddings = DocumentCall(Operation.EMBEDDINGS, {"input": SECOND})
-    assert memory.of(masked(request(embeddings)), POLICY) == TAINTED
+    assert memory.source(masked(request(embeddings)), POLICY) == TAINTED
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -477,7 +477,7 @@ def test_another_reason_wins_over_surrogates(first: bool) -> None:
     reasons = ["labelled", ENTITIES] if first else [ENTITIES, "labelled"]
     for reason in reasons:
         memory.mark(masked(request(chat(FIRST))), reason, POLICY)
-    assert memory.of(masked(request(chat(*SECOND))), POLICY) == TAINTED
+    assert memory.source(masked(request(chat(*SECOND))), POLICY) == TAINTED
 
 
 def test_a_turn_that_was_tainted_for_want_of_surrogates_stays_for_good() -> None:
@@ -487,13 +487,13 @@ def test_a_turn_that_was_tainted_for_want_of_surrogates_stays_for_good() -> None
     second = request(chat(*SECOND))
     memory.mark(second, TAINTED, LAXER)
     third = chat(*SECOND, ANSWER, NEXT)
-    assert memory.of(masked(request(third)), POLICY) == TAINTED
+    assert memory.source(masked(request(third)), POLICY) == TAINTED
 
 
 def test_surrogates_in_the_place_of_findings_are_no_next_turn_of_these() -> None:
     memory = taint()
     memory.mark(masked(request(chat(FIRST))), ENTITIES, POLICY)
     sent = dataclasses.replace(request(chat(*SECOND)), surrogates=True)
-    assert memory.of(sent, POLICY) is None
+    assert memory.source(sent, POLICY) is None
     memory.mark(request(chat(FIRST)), "labelled")
-    assert memory.of(sent, POLICY) == TAINTED
+    assert memory.source(sent, POLICY) == TAINTED

@@ -12,7 +12,7 @@ from typing import Any, Optional, cast
 
 import pytest
 
-from gateway.classify.scan_workers.deferred import Later, deferred
+from gateway.classify.scan_workers.deferred import DeferredName, deferred
 from gateway.classify.scan_workers.factories import UNUSED
 
 HEAVY = """
@@ -48,7 +48,7 @@ def is_imported() -> bool:
 
 
 def test_names_can_be_imported_without_their_module() -> None:
-    assert isinstance(uses_it().Doc, Later)
+    assert isinstance(uses_it().Doc, DeferredName)
     assert not is_imported()
 
 

@@ -16,7 +16,7 @@ import regex
 
 from gateway.classify import TooMany
 from gateway.classify.patterns.automaton import Automaton
-from gateway.classify.patterns.finder import Finder
+from gateway.classify.patterns.finder import ExpressionFinder
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.effort import MOST, left, limited, spend
 from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
@@ -30,7 +30,7 @@ PLENTY = 1e9
 @pytest.fixture(scope="module")
 def first() -> FirstVerdict:
     settings = ClassifySettings()
-    built = FirstVerdict(settings, Profile.of(settings).types)
+    built = FirstVerdict(settings, Profile.from_settings(settings).types)
     built._engine.wait()
     return built
 
@@ -89,7 +89,7 @@ def test_each_thread_has_limits_of_its_own() -> None:
 
 
 def found(expression: str, text: str, known: bool = True) -> None:
-    automaton = Automaton.of([(expression, 0)])
+    automaton = Automaton.build([(expression, 0)])
     ends: list[int] = []
 
     def report(_: int, __: int, end: int, ___: int, ____: object) -> None:
@@ -98,7 +98,7 @@ def found(expression: str, text: str, known: bool = True) -> None:
     folded = automaton.alphabet.encode(text)
     automaton.scan(folded, [0], report)
     reading = automaton.known[expression, 0].reading
-    list(Finder(expression, 0, reading).find(text, folded, ends if known else None, None))
+    list(ExpressionFinder(expression, 0, reading).find(text, folded, ends if known else None, None))
 
 
 def test_a_match_costs_more_than_what_is_none() -> None:
@@ -226,7 +226,7 @@ def test_what_stands_in_front_of_an_expression_is_looked_for_too() -> None:
 
 
 def _reports(expression: str, text: str) -> list[int]:
-    automaton = Automaton.of([(expression, 0)])
+    automaton = Automaton.build([(expression, 0)])
     ends: list[int] = []
 
     def report(_: int, __: int, end: int, ___: int, ____: object) -> None:

@@ -27,13 +27,13 @@ from gateway.classify.evidence import (
     may_be_social_security,
 )
 from gateway.classify.gate.armed import ArmedGate
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 from tests.unit.classify import test_gate
 
-PROFILE = Profile.of(ClassifySettings())
+PROFILE = Profile.from_settings(ClassifySettings())
 PROVEN = (
     ("write to anna.kern@mail.example.org today", "EMAIL_ADDRESS"),
     ("her number is 536-90-4399.", "US_SSN"),
@@ -69,43 +69,43 @@ def armed(scanner: PresidioScanner, *allowed: str) -> Evidence:
 def test_a_value_is_proof_that_a_scan_confirms(
     text: str, kind: str, evidence: Evidence, scanner: PresidioScanner
 ) -> None:
-    assert evidence.found(text, PROFILE) == kind
+    assert evidence.find(text, PROFILE) == kind
     assert kind in {f.type for f in scanner.scan(text)}
 
 
 @pytest.mark.parametrize("text", NOT_PROVEN)
 def test_what_only_looks_alike_is_no_proof(text: str, evidence: Evidence) -> None:
-    assert evidence.found(text, PROFILE) is None
+    assert evidence.find(text, PROFILE) is None
 
 
 @pytest.mark.parametrize(("text", "kind"), PROVEN)
 def test_only_what_restricts_this_caller_is_proof(text: str, kind: str, evidence: Evidence) -> None:
     other = dataclasses.replace(PROFILE, types=PROFILE.types - {kind})
-    assert evidence.found(text, other) is None
+    assert evidence.find(text, other) is None
     strict = dataclasses.replace(PROFILE, threshold=1.01)
-    assert evidence.found(text, strict) is None
+    assert evidence.find(text, strict) is None
 
 
 @pytest.mark.parametrize(("text", "kind"), PROVEN)
 def test_what_the_scanner_does_not_look_for_is_no_proof(text: str, kind: str) -> None:
     found = Evidence()
-    assert found.found(text, PROFILE) is None, "nothing is, before it is known"
+    assert found.find(text, PROFILE) is None, "nothing is, before it is known"
     found.arm((), ())
-    assert found.found(text, PROFILE) is None
+    assert found.find(text, PROFILE) is None
 
 
 def test_a_value_that_the_operator_allows_is_no_proof(scanner: PresidioScanner) -> None:
     allowed = ("anna.kern@mail.example.org", "DE89 3704 0044 0532 0130 00", "4111 1111 1111 1111")
     found = armed(scanner, *allowed)
-    assert [found.found(text, PROFILE) for text, kind in (PROVEN[0], PROVEN[2], PROVEN[5])] == [
+    assert [found.find(text, PROFILE) for text, kind in (PROVEN[0], PROVEN[2], PROVEN[5])] == [
         None, None, None,
     ]  # fmt: skip
-    assert found.found("write to bert.kern@mail.example.org", PROFILE) == "EMAIL_ADDRESS"
+    assert found.find("write to bert.kern@mail.example.org", PROFILE) == "EMAIL_ADDRESS"
 
 
 def test_a_text_full_of_what_looks_alike_is_left_to_a_worker(evidence: Evidence) -> None:
-    assert evidence.found("icon@2x.png " * 200 + "anna@mail.example.org", PROFILE) is None
-    assert evidence.found("icon@2x.png " * 20 + "anna@mail.example.org", PROFILE) is not None
+    assert evidence.find("icon@2x.png " * 200 + "anna@mail.example.org", PROFILE) is None
+    assert evidence.find("icon@2x.png " * 20 + "anna@mail.example.org", PROFILE) is not None
 
 
 _ACCOUNT = regex.compile(r"[0-9]{2}(?:(?<=[A-Za-z]{2}..)|(?<=[A-Za-z]{2}[ -]..))[ -]?[A-Za-z0-9]")
@@ -113,7 +113,7 @@ _NUMBER = regex.compile(r"[0-9][0-9 .-]{7,}[0-9]")
 
 
 def plainly_found(text: str) -> str | None:
-    """`Evidence.found` of everything, as it reads: each expression is tried at each character."""
+    """`Evidence.find` of everything, as it reads: each expression is tried at each character."""
     addresses = [(max(0, at - 65), at + 640) for at, c in enumerate(text) if c == "@"]
     numbers = [(m.start(), m.end() + 8) for m in _NUMBER.finditer(text)]
     accounts = [
@@ -164,7 +164,7 @@ def test_whatever_is_proven_a_scan_finds(
     evidence: Evidence, scanner: PresidioScanner, text: str, before: str
 ) -> None:
     text = BETWEEN.join((before, text))
-    if evidence.found(text, PROFILE) is not None:
+    if evidence.find(text, PROFILE) is not None:
         assert PROFILE.restricts(scanner.scan(text))
 
 
@@ -175,7 +175,7 @@ MIXED = st.text(alphabet="0123456789 .-,+/_aDE\u017f\uff11@", max_size=60)
 @settings(max_examples=600, deadline=None)
 @given(st.lists(PIECES | NUMERIC | MIXED, max_size=14).map("".join))
 def test_passing_over_digits_changes_nothing_that_is_found(evidence: Evidence, text: str) -> None:
-    assert evidence.found(text, PROFILE) == plainly_found(text)
+    assert evidence.find(text, PROFILE) == plainly_found(text)
 
 
 def test_a_hundred_thousand_digits_are_passed_over(evidence: Evidence) -> None:
@@ -192,7 +192,7 @@ def test_a_hundred_thousand_digits_are_passed_over(evidence: Evidence) -> None:
 
     plain = [regex.compile(each, FLAGS) for each in (SOCIAL_SECURITY, CARD_IN_GROUPS)]
     each_s = least_s(lambda: next(filter(None, (p.search(text) for p in (*plain, _ACCOUNT))), None))
-    assert least_s(lambda: evidence.found(text, PROFILE)) < each_s / 4
+    assert least_s(lambda: evidence.find(text, PROFILE)) < each_s / 4
 
 
 _STRUCTURES = st.sampled_from(
@@ -238,7 +238,7 @@ def test_a_country_s_own_check_is_asked(number: str) -> None:
 
 @pytest.fixture(scope="session")
 def gate(scanner: PresidioScanner) -> ArmedGate:
-    return test_gate.armed(scanner.needs(), Store.of_user())
+    return test_gate.armed(scanner.needs(), BlobStore.for_user())
 
 
 @settings(max_examples=300, deadline=None)
@@ -248,7 +248,7 @@ def test_whatever_is_proven_the_gate_does_not_clear(
 ) -> None:
     """So that it does not matter who is asked first."""
     text = BETWEEN.join((before, text))
-    if evidence.found(text, PROFILE) is not None:
+    if evidence.find(text, PROFILE) is not None:
         assert gate.armed
         assert not gate.clear(text)
 

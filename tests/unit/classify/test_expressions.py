@@ -10,8 +10,8 @@ import pytest
 import regex
 
 from gateway.classify.patterns import expressions
-from gateway.classify.patterns.expressions import kept
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.expressions import caching
+from gateway.classify.patterns.store import BlobStore
 
 CASES: tuple[tuple[str, int], ...] = (
     (r"(?<year>\d{4})-(?P<month>\d\d)", 0),
@@ -24,8 +24,8 @@ compiler: Any = regex.compile
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "cache")
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "cache")
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def compiled(store: Store, of: bytes = b"a start") -> list[Any]:
-    with kept(store, of):
+def compiled(store: BlobStore, of: bytes = b"a start") -> list[Any]:
+    with caching(store, of):
         return [regex.compile(text, flags) for text, flags in CASES]
 
 
@@ -51,7 +51,7 @@ def answers(found: list[Any]) -> list[Any]:
 
 
 def test_the_second_start_compiles_nothing_and_finds_the_same(
-    store: Store, asked: list[str]
+    store: BlobStore, asked: list[str]
 ) -> None:
     first = answers(compiled(store))
     assert len(asked) == len(CASES)
@@ -60,39 +60,41 @@ def test_the_second_start_compiles_nothing_and_finds_the_same(
     assert len(asked) == len(CASES)
 
 
-def test_the_same_text_with_other_flags_is_another_expression(store: Store) -> None:
+def test_the_same_text_with_other_flags_is_another_expression(store: BlobStore) -> None:
     compiled(store)
-    with kept(store, b"a start"):
+    with caching(store, b"a start"):
         assert regex.compile("naïve|straße", 0).search(TEXT) is None
         found = regex.compile(CASES[1][0], 0)
     assert found.search(TEXT) is None
     assert compiled(store)[1].search(TEXT) is not None
 
 
-def test_a_start_with_more_expressions_keeps_those_too(store: Store, asked: list[str]) -> None:
+def test_a_start_with_more_expressions_keeps_those_too(store: BlobStore, asked: list[str]) -> None:
     compiled(store)
     for _ in range(2):
-        with kept(store, b"a start"):
+        with caching(store, b"a start"):
             regex.compile(r"\bmore\b")
     assert asked.count(r"\bmore\b") == 1
 
 
-def test_what_names_its_lists_or_is_no_text_is_compiled_by_itself(store: Store) -> None:
+def test_what_names_its_lists_or_is_no_text_is_compiled_by_itself(store: BlobStore) -> None:
     for word in ("one", "two"):
-        with kept(store, b"a start"):
+        with caching(store, b"a start"):
             assert regex.compile(r"\L<words>", words=[word]).fullmatch(word)
             assert regex.compile(rb"bytes").fullmatch(b"bytes")
             assert regex.compile(regex.compile("again")).fullmatch("again")
 
 
-def test_an_expression_that_is_wrong_is_told_each_time(store: Store) -> None:
+def test_an_expression_that_is_wrong_is_told_each_time(store: BlobStore) -> None:
     for _ in range(2):
-        with pytest.raises(regex.error), kept(store, b"a start"):
+        with pytest.raises(regex.error), caching(store, b"a start"):
             regex.compile("(")
 
 
-def test_a_start_that_fails_keeps_nothing_and_leaves_the_compiler_as_it_was(store: Store) -> None:
-    with pytest.raises(regex.error), kept(store, b"a start"):
+def test_a_start_that_fails_keeps_nothing_and_leaves_the_compiler_as_it_was(
+    store: BlobStore,
+) -> None:
+    with pytest.raises(regex.error), caching(store, b"a start"):
         regex.compile("(")
     assert regex.compile is compiler
     assert store.directory is not None
@@ -110,7 +112,7 @@ class Hostile:
     ids=["empty", "nonsense", "calls", "names"],
 )
 def test_a_file_with_anything_else_in_it_is_not_taken(
-    blob: bytes, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    blob: bytes, store: BlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     compiled(store)

@@ -20,7 +20,7 @@ from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import Needs
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
@@ -33,8 +33,8 @@ from tests.unit.classify.written_forms import Value
 
 SETTINGS = ClassifySettings(languages=["en", "it"], profile="strict")
 """All types that restrict in some profile, in the languages in which their recognizers are on."""
-PROFILE = Profile.of(SETTINGS)
-DEFAULT = Profile.of(ClassifySettings())
+PROFILE = Profile.from_settings(SETTINGS)
+DEFAULT = Profile.from_settings(ClassifySettings())
 SEED = 20261125
 
 
@@ -48,7 +48,7 @@ def strict() -> PresidioScanner:
 @pytest.fixture(scope="module")
 def gate(strict: PresidioScanner) -> ArmedGate:
     async def arm() -> ArmedGate:
-        gate = ArmedGate(Store.of_user(), nice=0)
+        gate = ArmedGate(BlobStore.for_user(), nice=0)
         await gate.arm(strict.needs())
         await gate.built()
         return gate
@@ -190,7 +190,7 @@ def test_words_behind_a_run_over_lines_are_none_of_it(behind: str, looks: Looks)
 @pytest.fixture(scope="module")
 def signs() -> Gate:
     """A gate that looks for no value as it stands."""
-    gate = Gate.of(Needs())
+    gate = Gate.from_needs(Needs())
     assert gate is not None
     return gate
 

@@ -17,9 +17,9 @@ from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 from gateway.classify import ScannerUnfit, canaries
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.gate.database import scan_all
-from gateway.classify.gate.needs import UNKNOWN, Need, Needs
-from gateway.classify.gate.recognized import needs_of
-from gateway.classify.patterns.store import Store
+from gateway.classify.gate.needs import UNKNOWN, ExpressionNeed, Needs
+from gateway.classify.gate.recognized import recognizer_needs
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 
@@ -30,10 +30,10 @@ THRESHOLD = 0.35
 @pytest.fixture(scope="session")
 def gate(scanner: PresidioScanner) -> ArmedGate:
     """Of everything that restricts by default; compiled once and then kept in the user's cache."""
-    return armed(scanner.needs(), Store.of_user())
+    return armed(scanner.needs(), BlobStore.for_user())
 
 
-def armed(needs: Needs, store: Store, samples: Sequence[tuple[str, str]] = ()) -> ArmedGate:
+def armed(needs: Needs, store: BlobStore, samples: Sequence[tuple[str, str]] = ()) -> ArmedGate:
     async def arm() -> ArmedGate:
         gate = ArmedGate(store, nice=0)
         await gate.arm(needs, samples)
@@ -87,27 +87,27 @@ def test_marks_around_the_lines_of_a_number_do_not_hide_it(mark: str, gate: Arme
 
 
 def test_a_recognizer_of_an_unknown_kind_makes_the_gate_fire_always(tmp_path: Path) -> None:
-    needs = needs_of([Oracle()], TYPES, THRESHOLD)
+    needs = recognizer_needs([Oracle()], TYPES, THRESHOLD)
     assert needs.unknown == ("Oracle",)
-    assert not armed(needs, Store(tmp_path)).clear("nothing")
+    assert not armed(needs, BlobStore(tmp_path)).clear("nothing")
 
 
 def test_a_scanner_that_does_not_tell_makes_the_gate_fire_always(tmp_path: Path) -> None:
     assert known(None) == known({"needs": 1}) == known("x") == UNKNOWN
-    assert not armed(known(None), Store(tmp_path)).clear("nothing")
+    assert not armed(known(None), BlobStore(tmp_path)).clear("nothing")
 
 
 def test_a_gate_fires_until_it_is_armed(tmp_path: Path) -> None:
-    assert not ArmedGate(Store(tmp_path)).clear("nothing")
+    assert not ArmedGate(BlobStore(tmp_path)).clear("nothing")
 
 
-SMALL = Needs((Need("PatternRecognizer", r"\bB-\d\d\b", 26),))
+SMALL = Needs((ExpressionNeed("PatternRecognizer", r"\bB-\d\d\b", 26),))
 MISSED = [("BADGE", "no badge, no number, no address")]
 
 
 def test_a_gate_that_misses_a_sample_stops_the_start(tmp_path: Path) -> None:
-    assert armed(SMALL, Store(tmp_path)).armed
-    gate = ArmedGate(Store(tmp_path), nice=0)
+    assert armed(SMALL, BlobStore(tmp_path)).armed
+    gate = ArmedGate(BlobStore(tmp_path), nice=0)
     with pytest.raises(ScannerUnfit, match="the gate misses its samples: BADGE"):
         asyncio.run(gate.arm(SMALL, MISSED))
     assert not gate.clear("nothing")
@@ -116,7 +116,7 @@ def test_a_gate_that_misses_a_sample_stops_the_start(tmp_path: Path) -> None:
 def test_a_gate_that_misses_a_sample_once_calls_are_served_is_refused_and_not_kept(
     tmp_path: Path,
 ) -> None:
-    gate = armed(SMALL, Store(tmp_path), MISSED)
+    gate = armed(SMALL, BlobStore(tmp_path), MISSED)
     assert gate.refused == "the gate misses its samples: BADGE"
     assert not gate.clear("nothing")
     assert list(tmp_path.iterdir()) == []
@@ -125,32 +125,34 @@ def test_a_gate_that_misses_a_sample_once_calls_are_served_is_refused_and_not_ke
 @pytest.mark.parametrize(
     ("recognizer", "needs"),
     [
-        (pattern(r"\bB-\d\d\b", 0.5), (Need("PatternRecognizer", r"\bB-\d\d\b", 26),)),
+        (pattern(r"\bB-\d\d\b", 0.5), (ExpressionNeed("PatternRecognizer", r"\bB-\d\d\b", 26),)),
         (pattern(r"\bB-\d\d\b", 0.1), ()),  # nothing lifts its score
         (
             pattern(r"\bB\d\b", 0.1, context=["Badge"]),
-            (Need("PatternRecognizer", r"\bB\d\b", 26, ("badge",)),),
+            (ExpressionNeed("PatternRecognizer", r"\bB\d\b", 26, ("badge",)),),
         ),
     ],
 )
-def test_what_a_pattern_needs(recognizer: PatternRecognizer, needs: tuple[Need, ...]) -> None:
-    assert needs_of([recognizer], TYPES, THRESHOLD) == Needs(needs)
+def test_what_a_pattern_needs(
+    recognizer: PatternRecognizer, needs: tuple[ExpressionNeed, ...]
+) -> None:
+    assert recognizer_needs([recognizer], TYPES, THRESHOLD) == Needs(needs)
 
 
 def test_recognizers_of_types_that_do_not_restrict_need_nothing() -> None:
-    assert needs_of([Oracle()], frozenset({"OTHER"}), THRESHOLD) == Needs()
+    assert recognizer_needs([Oracle()], frozenset({"OTHER"}), THRESHOLD) == Needs()
 
 
 def test_telephones_of_other_regions_are_unknown() -> None:
     sought = frozenset({"PHONE_NUMBER"})
-    assert needs_of([PhoneRecognizer()], sought, THRESHOLD).phones
+    assert recognizer_needs([PhoneRecognizer()], sought, THRESHOLD).phones
     other = PhoneRecognizer(supported_regions=["FR", "AT"])
-    assert needs_of([other], sought, THRESHOLD).unknown
+    assert recognizer_needs([other], sought, THRESHOLD).unknown
 
 
 def test_needs_survive_the_way_from_the_scanner() -> None:
-    needs = Needs((Need("A", "x", 2, ("w",)),), True, ("b",))
-    assert Needs.of(json.loads(json.dumps(needs.packed()))) == needs
+    needs = Needs((ExpressionNeed("A", "x", 2, ("w",)),), True, ("b",))
+    assert Needs.unpack(json.loads(json.dumps(needs.packed()))) == needs
 
 
 # Nothing that the scanner finds passes.

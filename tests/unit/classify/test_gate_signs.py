@@ -11,9 +11,9 @@ import regex
 
 from gateway.classify.gate import necessary, plan, triggers
 from gateway.classify.gate.armed import dump, load
-from gateway.classify.gate.database import Database, Sought, scan_all
+from gateway.classify.gate.database import DatabaseExpression, PatternDatabase, scan_all
 from gateway.classify.gate.gate import Gate
-from gateway.classify.gate.needs import Need, Needs
+from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.gate.recognized import SIGNS
 from gateway.classify.gate.triggers import DIGITS
 from gateway.classify.patterns.alphabet import Alphabet
@@ -22,7 +22,7 @@ from gateway.classify.patterns.syntax import Alt, Chars, Node, Repeat, Seq, char
 from gateway.classify.scanner.recognizers import PresidioScanner
 
 _FLAGS = 26  # as Presidio compiles
-_TRIES = 30
+_TRIES = 10
 _PLENTY = "".join(map(chr, range(9, 0x250))) + "\u0660\u2013\uff11\u0430\u03bf\u0301"
 
 
@@ -52,7 +52,7 @@ def _asked(needs: Needs) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     """Each expression with its signs."""
     own = [(need, parse(need.expression, need.flags)) for need in needs.needs]
     wanted = [(plan._sought(n, node), n, node) for n, node in own if not plan._is_number(node)]
-    listed = (*plan._of_triggers(triggers.all_of_them()), *plan._of_needs(wanted))
+    listed = (*plan._trigger_groups(triggers.all_triggers()), *plan._need_groups(wanted))
     for one in listed:
         for sought, _ in one.sought:
             yield sought.node, one.signs
@@ -62,8 +62,10 @@ def test_what_an_expression_matches_shows_a_sign_of_it(scanner: PresidioScanner)
     rng = random.Random(1)
     asked = list(_asked(scanner.needs()))
     assert len(asked) > 80
-    alphabet = Alphabet.of({f for n, signs in asked for s in (n, *signs) for f in char_sets(s)})
-    bytes_of = functools.cache(alphabet.bytes_of)
+    alphabet = Alphabet.from_sets(
+        {f for n, signs in asked for s in (n, *signs) for f in char_sets(s)}
+    )
+    bytes_of = functools.cache(alphabet.class_bytes)
     unseen = []
     for node, signs in asked:
         if signs == (node,):
@@ -79,7 +81,7 @@ def test_what_an_expression_matches_shows_a_sign_of_it(scanner: PresidioScanner)
 
 def _bytes(node: Node, bytes_of: object) -> regex.Pattern[bytes]:
     """As Hyperscan gets it."""
-    expression = Superset.of(node, bytes_of)  # type: ignore[arg-type]
+    expression = Superset.compile(node, bytes_of)  # type: ignore[arg-type]
     flags = regex.DOTALL | (regex.IGNORECASE if expression.caseless else 0)
     return regex.compile(expression.text.replace(r"\z", r"\Z").encode("ascii"), flags)
 
@@ -88,9 +90,9 @@ def test_what_is_left_in_ascii_matches_the_same_of_it(scanner: PresidioScanner) 
     """The databases of ASCII text have nothing else in them."""
     rng = random.Random(2)
     signs = {repr(s): s for _, signs in _asked(scanner.needs()) for s in signs}
-    alphabet = Alphabet.of({found for sign in signs.values() for found in char_sets(sign)})
-    bytes_of = functools.cache(alphabet.bytes_of)
-    ascii_ = functools.cache(lambda found: alphabet.bytes_of(found) & plan._ASCII)
+    alphabet = Alphabet.from_sets({found for sign in signs.values() for found in char_sets(sign)})
+    bytes_of = functools.cache(alphabet.class_bytes)
+    ascii_ = functools.cache(lambda found: alphabet.class_bytes(found) & plan._ASCII)
     able = 0
     for sign in signs.values():
         whole = _bytes(sign, bytes_of)
@@ -129,8 +131,8 @@ def test_what_is_left_of_an_expression_where_only_an_a_is_possible(
 
 def _written(node: Node) -> str:
     """Without groups of one."""
-    alphabet = Alphabet.of(set(char_sets(node)))
-    return Superset.of(node, alphabet.bytes_of).text.replace("(?:a)", "a")
+    alphabet = Alphabet.from_sets(set(char_sets(node)))
+    return Superset.compile(node, alphabet.class_bytes).text.replace("(?:a)", "a")
 
 
 def test_every_sign_given_by_hand_is_in_use(scanner: PresidioScanner) -> None:
@@ -184,10 +186,13 @@ def few() -> plan.Compiled:
     return plan.compiled(
         Needs(
             (
-                Need("A", "abc", _FLAGS),
-                Need("B", r"\d+abd", _FLAGS, sign=r"\dab"),
-                Need("C", r"abe\d", _FLAGS),
-                *(Need("D", rf"x?\d(?:\W?\d){{{n - 1}}}{_LETTERS[n]}", _FLAGS) for n in _LENGTHS),
+                ExpressionNeed("A", "abc", _FLAGS),
+                ExpressionNeed("B", r"\d+abd", _FLAGS, sign=r"\dab"),
+                ExpressionNeed("C", r"abe\d", _FLAGS),
+                *(
+                    ExpressionNeed("D", rf"x?\d(?:\W?\d){{{n - 1}}}{_LETTERS[n]}", _FLAGS)
+                    for n in _LENGTHS
+                ),
             )
         )
     )
@@ -199,7 +204,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 def asked(signs: plan.Signs, encoded: bytes) -> set[int] | None:
     hits = scan_all(signs.plain, encoded)
-    return None if hits is None else signs.asked(hits, encoded)
+    return None if hits is None else signs.triggered(hits, encoded)
 
 
 def test_a_settled_sign_stops_and_others_ask(few: plan.Compiled) -> None:
@@ -239,7 +244,7 @@ def test_a_number_is_looked_for_from_its_least_digits_on(few: plan.Compiled) -> 
 
 def test_databases_report_the_numbers_they_are_given() -> None:
     node = parse("a", 0)
-    alphabet = Alphabet.of(set(char_sets(node)))
-    database = Database.of([Sought("a", node)], alphabet.bytes_of, [7])
+    alphabet = Alphabet.from_sets(set(char_sets(node)))
+    database = PatternDatabase.compile([DatabaseExpression("a", node)], alphabet.class_bytes, [7])
     assert database.scan(b"xa") == [(7, 2)]
     assert extent(node).least == 1

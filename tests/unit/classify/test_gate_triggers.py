@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.gate import necessary, triggers
-from gateway.classify.gate.database import Database, Sought
+from gateway.classify.gate.database import DatabaseExpression, PatternDatabase
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.syntax import char_sets, parse
 from gateway.classify.text import folding
@@ -21,21 +21,21 @@ DOTALL, CASELESS = 16, 2
 
 
 @functools.cache
-def compiled() -> tuple[Alphabet, Database]:
+def compiled() -> tuple[Alphabet, PatternDatabase]:
     signs = [
         (t, parse(t.expression, DOTALL | (CASELESS if t.caseless else 0)))
-        for t in triggers.all_of_them()
+        for t in triggers.all_triggers()
     ]
-    alphabet = Alphabet.of({found for _, node in signs for found in char_sets(node)})
-    sought = [Sought(t.name, node) for t, node in signs]
-    return alphabet, Database.of(sought, functools.cache(alphabet.bytes_of))
+    alphabet = Alphabet.from_sets({found for _, node in signs for found in char_sets(node)})
+    sought = [DatabaseExpression(t.name, node) for t, node in signs]
+    return alphabet, PatternDatabase.compile(sought, functools.cache(alphabet.class_bytes))
 
 
 def signs_in(text: str) -> set[str]:
     alphabet, database = compiled()
     hits = database.scan(alphabet.encode(text))
     assert hits is not None
-    names = [t.name for t in triggers.all_of_them()]
+    names = [t.name for t in triggers.all_triggers()]
     return {names[number] for number, _ in hits}
 
 
@@ -80,7 +80,7 @@ def test_each_sign_is_the_only_one_that_sees_something(name: str, text: str) -> 
 
 
 def test_every_sign_has_its_case() -> None:
-    assert {name for name, _ in ALONE} == {t.name for t in triggers.all_of_them()}
+    assert {name for name, _ in ALONE} == {t.name for t in triggers.all_triggers()}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ _ASCII = tuple(map(chr, range(128)))
 
 
 def test_no_character_of_unicode_folds_to_ascii_unseen() -> None:
-    beyond = [regex.compile(t.expression) for t in triggers.all_of_them() if not _in_ascii(t)]
+    beyond = [regex.compile(t.expression) for t in triggers.all_triggers() if not _in_ascii(t)]
     unseen = []
     for point in range(0x80, sys.maxunicode + 1):
         text = f"a{chr(point)}1"

@@ -9,14 +9,16 @@ import regex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.classify.patterns.finder import _LOOK, _between_stops
-from gateway.classify.patterns.syntax import Extent
+from gateway.classify.patterns.finder import _LOOKBEHIND, _between_stops
+from gateway.classify.patterns.syntax import MatchExtent
 
 STOPS = b" ."
 FORWARD, BACKWARD = regex.compile(b"[ .]"), regex.compile(b"(?r)[ .]")
 
 
-def one_at_a_time(extent: Extent, folded: bytes, ends: Sequence[int]) -> list[tuple[int, int, int]]:
+def one_at_a_time(
+    extent: MatchExtent, folded: bytes, ends: Sequence[int]
+) -> list[tuple[int, int, int]]:
     regions: list[tuple[int, int, int]] = []
     begin, stop = 0, -1
     for end in sorted(ends):
@@ -29,7 +31,7 @@ def one_at_a_time(extent: Extent, folded: bytes, ends: Sequence[int]) -> list[tu
         first = int(max(begin, end - 1 - extent.most))
         if regions and first <= regions[-1][1]:
             first = regions.pop()[0]
-        horizon = min(stop + _LOOK, end + extent.reach + _LOOK, len(folded))
+        horizon = min(stop + _LOOKBEHIND, end + extent.reach + _LOOKBEHIND, len(folded))
         regions.append((first, end, int(horizon)))
     return regions
 
@@ -54,6 +56,6 @@ def test_reports_one_at_a_time_give_the_same_regions(
     reported: tuple[bytes, list[int]], most: float, reach: float
 ) -> None:
     folded, ends = reported
-    extent = Extent(1, most, reach)
+    extent = MatchExtent(1, most, reach)
     found = _between_stops(FORWARD, BACKWARD, extent, folded, ends)
     assert found == one_at_a_time(extent, folded, ends)

@@ -6,6 +6,7 @@ import random
 import stat
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ from phonenumbers import PhoneMetadata, PhoneNumberMatcher
 from presidio_analyzer import Pattern, PatternRecognizer
 from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 
-from gateway.classify.patterns import numbering, phones, proxies, syntax
+from gateway.classify.patterns import automaton, numbering, phones, proxies, syntax
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.automaton import Automaton, fingerprint
 from gateway.classify.patterns.engine import PatternEngine
-from gateway.classify.patterns.finder import Finder
-from gateway.classify.patterns.gate import Gate
+from gateway.classify.patterns.finder import ExpressionFinder
+from gateway.classify.patterns.gate import PatternGate
 from gateway.classify.patterns.numbering import Numbering
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from tests.unit.classify import patterns_rig as rig
 
 USUAL = regex.DOTALL | regex.MULTILINE | regex.IGNORECASE
@@ -74,9 +75,10 @@ LETTERS = (
 )
 
 
-def _texts(length: int) -> list[str]:
+@cache
+def _texts(length: int) -> tuple[str, ...]:
     rng = random.Random(length)
-    return ["".join(rng.choices(LETTERS, k=rng.randint(0, length))) for _ in range(250)]
+    return tuple("".join(rng.choices(LETTERS, k=rng.randint(0, length))) for _ in range(100))
 
 
 def _ends(automaton: Automaton, folded: bytes) -> list[int]:
@@ -93,10 +95,10 @@ def _ends(automaton: Automaton, folded: bytes) -> list[int]:
 @pytest.mark.parametrize("expression", [*EXPRESSIONS, OVERLAPPING])
 def test_the_finder_yields_what_the_expression_yields(expression: str, flags: int) -> None:
     """On short texts, which are searched as a whole, and on long ones, which are not."""
-    automaton = Automaton.of([(expression, flags)])
+    automaton = Automaton.build([(expression, flags)])
     plain = regex.compile(expression, flags)
     known = automaton.known.get((expression, flags))
-    finder = Finder(expression, flags, None if known is None else known.reading)
+    finder = ExpressionFinder(expression, flags, None if known is None else known.reading)
     for text in (
         *_texts(8),
         *_texts(300),
@@ -154,23 +156,23 @@ def test_flags_in_the_middle_that_hold_anyway_are_understood() -> None:
 
 @pytest.mark.parametrize("expression", [r"\d*", r"^a?", r"(?=a)"])
 def test_what_matches_the_empty_text_has_no_gate(expression: str) -> None:
-    assert not Automaton.of([(expression, USUAL)]).known
+    assert not Automaton.build([(expression, USUAL)]).known
 
 
 def test_characters_that_an_expression_tells_apart_have_bytes_of_their_own() -> None:
     sets = [
         CharSet(s, regex.IGNORECASE) for s in (r"[\U000000e0-\U000000e5]", r"s", r"\d", r"[^\w]")
     ]
-    alphabet = Alphabet.of(sets)
+    alphabet = Alphabet.from_sets(sets)
     for chars in sets:
-        mask = alphabet.bytes_of(chars)
+        mask = alphabet.class_bytes(chars)
         for point in (*range(0x400), 0x661, 0x17F, 0x212A, 0xFF11, 0x65E5, 0xD800, 0x10FFFF):
             inside = chars.compiled().match(chr(point)) is not None
             assert bool(mask >> alphabet.encode(chr(point))[0] & 1) == inside, hex(point)
 
 
 def test_every_way_to_read_a_text_gives_the_same_bytes() -> None:
-    alphabet = Alphabet.of([CharSet(r"[\U000000e0-\U000000e5]", 0), CharSet(r"[^\w]", 0)])
+    alphabet = Alphabet.from_sets([CharSet(r"[\U000000e0-\U000000e5]", 0), CharSet(r"[^\w]", 0)])
     for text in ("é à\x85\xa0ß", "“é” \u2013 €", "é 日 “"):
         whole = [alphabet.encode(character + "日")[:1] for character in text]
         assert alphabet.encode(text) == b"".join(whole)
@@ -183,9 +185,9 @@ def test_more_classes_than_bytes_over_match_and_never_under_match() -> None:
     sets = [
         CharSet(f"[{''.join(written[n] for n in numbers if n >> bit & 1)}]", 0) for bit in range(8)
     ]
-    alphabet = Alphabet.of(sets)
+    alphabet = Alphabet.from_sets(sets)
     for bit, chars in enumerate(sets):
-        mask = alphabet.bytes_of(chars)
+        mask = alphabet.class_bytes(chars)
         for n in numbers:
             assert mask >> alphabet.encode(chr(0x400 + n))[0] & 1 >= n >> bit & 1, (bit, n)
     assert len({alphabet.encode(chr(0x400 + n)) for n in numbers}) < len(numbers)
@@ -230,7 +232,7 @@ def _dialled(region: str, count: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("region", REGIONS)
 def test_the_verdict_on_digits_is_that_of_phonenumbers(region: str) -> None:
-    own, found = Numbering.of(region), 0
+    own, found = Numbering.for_region(region), 0
     for digits in filter(lambda d: 3 < len(d) <= 20, _dialled(region, NUMBERS)):
         expected = _as_phonenumbers_has_it(digits, region)
         assert own.has(digits) == expected, digits
@@ -241,7 +243,7 @@ def test_the_verdict_on_digits_is_that_of_phonenumbers(region: str) -> None:
 
 @pytest.mark.parametrize("region", REGIONS)
 def test_the_verdict_on_digits_behind_a_plus_is_that_of_phonenumbers(region: str) -> None:
-    code, found = Numbering.of(region).country_code, 0
+    code, found = Numbering.for_region(region).country_code, 0
     for national in _dialled(region, NUMBERS):
         digits = code + national
         if len(digits) <= 20:
@@ -252,7 +254,7 @@ def test_the_verdict_on_digits_behind_a_plus_is_that_of_phonenumbers(region: str
 
 
 def test_a_plus_without_a_country_code_is_left_to_phonenumbers() -> None:
-    candidates = phones.Candidates("", ("US", "DE"))
+    candidates = phones.PhoneCandidates("", ("US", "DE"))
     assert numbering.country_code("2101234567") is None
     assert candidates.as_number("+210 1234567") is None
     assert candidates.as_number("+49 30 901820") == 0b11
@@ -262,7 +264,10 @@ def test_a_plus_without_a_country_code_is_left_to_phonenumbers() -> None:
 
 def test_regions_with_numbers_of_three_digits_or_fewer_are_not_understood() -> None:
     """Of two digits phonenumbers takes some writings and others not."""
-    assert min(Numbering.of(region).least_digits for region in phonenumbers.SUPPORTED_REGIONS) > 3
+    assert (
+        min(Numbering.for_region(region).least_digits for region in phonenumbers.SUPPORTED_REGIONS)
+        > 3
+    )
 
 
 PHONE_TEXTS = (
@@ -345,7 +350,7 @@ def test_telephones_in_any_writing_are_found_as_phonenumbers_finds_them() -> Non
 def test_where_the_gate_of_telephones_is_shut_there_is_none() -> None:
     recognizer = PhoneRecognizer()
     key = phones.gate_expression(recognizer)
-    automaton = Automaton.of([key])
+    automaton = Automaton.build([key])
     for text in (*PHONE_TEXTS, *(rig.generated(seed, 6) for seed in range(300))):
         if not _ends(automaton, automaton.alphabet.encode(text)):
             assert not recognizer.analyze(text, []), text
@@ -378,7 +383,7 @@ def test_other_telephone_recognizers_run_as_they_are(recognizer: PhoneRecognizer
 def test_a_stand_in_finds_all_of_another_text() -> None:
     """The scan is of one text; who searches another in the middle of it gets all of that."""
     key = (r"\d+", USUAL)
-    automaton = Automaton.of([key])
+    automaton = Automaton.build([key])
     stand_in = proxies.ScannedExpression(key, regex.compile(*key))
     with proxies.scanned(proxies.Scan("no digits", b"no digits", {}, automaton)):
         assert [m[0] for m in stand_in.finditer("1 and 2", timeout=5)] == ["1", "2"]
@@ -393,7 +398,8 @@ def test_a_stand_in_is_used_only_while_its_recognizer_asks_with_the_same_flags()
             return super().analyze(text, [], regex_flags=regex.IGNORECASE)
 
     engine = PatternEngine(
-        rig.engine_of(rig.registry_of(Own("A", patterns=[Pattern("a", "^a", 0.5)]))), Store(None)
+        rig.engine_of(rig.registry_of(Own("A", patterns=[Pattern("a", "^a", 0.5)]))),
+        BlobStore(None),
     )
     assert engine.wait(60)
     assert len(engine.analyze("a\na", "en")) == 1  # `^` is no line's start without MULTILINE
@@ -406,7 +412,7 @@ KEYS = [(r"\bab+c\b", USUAL), (r"\d{3}-\d{4}", USUAL)]
 
 
 def test_a_stored_database_finds_what_the_built_one_finds() -> None:
-    built = Automaton.of(KEYS)
+    built = Automaton.build(KEYS)
     loaded = Automaton.load(built.dump())
     assert loaded.known == built.known
     for text in ("an abbc, 555-1234 é", "nothing"):
@@ -417,11 +423,11 @@ def test_a_stored_database_finds_what_the_built_one_finds() -> None:
 
 def test_what_needs_digits_has_a_database_of_its_own() -> None:
     keys = [(r"\d{3}-\d{4}", USUAL), (r"\d{4}|ab", USUAL), (r"(?:\d|[1-3]){2}x", USUAL)]
-    known = Automaton.of(keys).known
+    known = Automaton.build(keys).known
     assert [known[key].digits for key in keys] == [7, 0, 2]
     databases = [known[key].database for key in keys]
     assert databases[0] == databases[2] != databases[1]
-    assert Automaton.load(Automaton.of(keys).dump()).known == known
+    assert Automaton.load(Automaton.build(keys).dump()).known == known
 
 
 def test_the_fingerprint_tells_sets_of_expressions_apart() -> None:
@@ -432,22 +438,39 @@ def test_the_fingerprint_tells_sets_of_expressions_apart() -> None:
 def test_what_hyperscan_refuses_even_coarsened_is_never_skipped() -> None:
     wide = "|".join(f"[{chr(0x61 + i % 26)}-z]{{1,30}}{i}q{{20,30}}" for i in range(1500))
     text = "zz7" + "q" * 25
-    automaton = Automaton.of([(wide, 0), (r"\d\d", 0)])
+    automaton = Automaton.build([(wide, 0), (r"\d\d", 0)])
     assert (r"\d\d", 0) in automaton.known
     assert (wide, 0) not in automaton.known
     recognizer = PatternRecognizer("W", patterns=[Pattern("w", wide, 0.5)], global_regex_flags=0)
-    engine = PatternEngine(rig.engine_of(rig.registry_of(recognizer)), Store(None))
+    engine = PatternEngine(rig.engine_of(rig.registry_of(recognizer)), BlobStore(None))
     assert engine.wait(60)
     assert rig.findings(engine.analyze(text, "en")) == rig.findings(
         engine.presidio.analyze(text, "en")
     )
 
 
+def test_only_the_longest_are_tried_alone_until_hyperscan_takes_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wide = "|".join(f"[{chr(0x61 + i % 26)}-z]{{1,30}}{i}q{{20,30}}" for i in range(1500))
+    compiled: list[int] = []
+    compile_these = automaton._compile
+
+    def counted(expressions: Sequence[Any], first_id: int) -> Any:
+        compiled.append(len(expressions))
+        return compile_these(expressions, first_id)
+
+    monkeypatch.setattr(automaton, "_compile", counted)
+    keys = [(f"{n}x", 0) for n in range(40)]
+    assert Automaton.build([(wide, 0), *keys]).known.keys() == set(keys)
+    assert compiled == [41, 1, 1, 1, 40]
+
+
 def test_while_nothing_is_built_everything_runs(tmp_path: Path) -> None:
     presidio = rig.engine_of(
         rig.registry_of(PhoneRecognizer(), PatternRecognizer("D", deny_list=["x"]))
     )
-    engine = PatternEngine(presidio, Store(tmp_path))
+    engine = PatternEngine(presidio, BlobStore(tmp_path))
     first = engine.analyze("x (212) 555-0123", "en")  # whether or not the builder was quicker
     assert engine.wait(60)
     assert engine.gated
@@ -456,10 +479,10 @@ def test_while_nothing_is_built_everything_runs(tmp_path: Path) -> None:
 
 
 def test_the_next_start_finds_the_database_on_the_disk(tmp_path: Path) -> None:
-    first = Gate(Store(tmp_path))
+    first = PatternGate(BlobStore(tmp_path))
     first.want(KEYS)
     assert first.wait(60)
-    second = Gate(Store(tmp_path))
+    second = PatternGate(BlobStore(tmp_path))
     second.want(KEYS)
     assert second.automaton is not None  # without a thread having run
     assert second.automaton.known == (first.automaton or second.automaton).known
@@ -479,29 +502,29 @@ def test_the_next_start_finds_the_database_on_the_disk(tmp_path: Path) -> None:
 )
 def test_a_file_that_others_could_have_changed_is_built_again(tmp_path: Path, spoil: Any) -> None:
     directory = tmp_path / "cache"
-    gate = Gate(Store(directory))
+    gate = PatternGate(BlobStore(directory))
     gate.want(KEYS)
     assert gate.wait(60)
     file = directory / fingerprint(KEYS)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     spoil(file)
-    assert Store(directory).read(file.name) is None
-    again = Gate(Store(directory))
+    assert BlobStore(directory).read(file.name) is None
+    again = PatternGate(BlobStore(directory))
     again.want(KEYS)
     assert again.wait(60)
     assert again.automaton is not None
 
 
 def test_a_file_under_another_name_is_not_taken_for_it(tmp_path: Path) -> None:
-    store = Store(tmp_path / "cache")
+    store = BlobStore(tmp_path / "cache")
     assert store.write("one", b"content")
     (tmp_path / "cache" / "one").rename(tmp_path / "cache" / "two")
     assert store.read("two") is None
 
 
 def test_old_files_go(tmp_path: Path) -> None:
-    store = Store(tmp_path / "cache")
+    store = BlobStore(tmp_path / "cache")
     for at in range(40):
         store.write(f"f{at}", b"x")
     assert len(list((tmp_path / "cache").iterdir())) <= 16
@@ -510,17 +533,17 @@ def test_old_files_go(tmp_path: Path) -> None:
 
 def test_the_store_is_where_the_user_keeps_caches(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Store.of_user().write("a", b"b")
+    assert BlobStore.for_user().write("a", b"b")
     assert (tmp_path / "spillway" / "patterns" / "a").exists()
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the specification: ignore it
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert Store.of_user().write("a", b"b")
+    assert BlobStore.for_user().write("a", b"b")
     assert (tmp_path / "home" / ".cache" / "spillway" / "patterns" / "a").exists()
 
 
 def test_a_store_that_cannot_write_costs_nothing_but_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    gate = Gate(Store(tmp_path / "file" / "below"))
+    gate = PatternGate(BlobStore(tmp_path / "file" / "below"))
     gate.want(KEYS)
     assert gate.wait(60)
     assert gate.automaton is not None
@@ -538,7 +561,7 @@ def test_threads_scan_with_scratches_of_their_own() -> None:
 
 
 def test_an_exception_in_a_scan_leaves_the_next_one_whole() -> None:
-    automaton = Automaton.of(KEYS)
+    automaton = Automaton.build(KEYS)
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.classify.patterns import automaton, origin
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 
 ROOT = Path(__file__).parent.parent.parent.parent
 COMPILED = ("gateway.classify.gate.", "gateway.classify.patterns.")
@@ -26,22 +26,22 @@ def own(tmp_path: Path) -> Path:
 def installed(tmp_path: Path) -> Path:
     """A directory with one file, as an image has it."""
     directory = tmp_path / "installed"
-    assert Store(directory).write("one", b"installed")
+    assert BlobStore(directory).write("one", b"installed")
     return directory
 
 
 def test_what_is_not_in_the_cache_is_found_beside_the_installation(
     own: Path, installed: Path
 ) -> None:
-    store = Store(own, installed)
+    store = BlobStore(own, installed)
     assert store.read("one") == b"installed"
     assert store.write("one", b"own")
     assert store.read("one") == b"own"
-    assert Store(installed).read("one") == b"installed"
+    assert BlobStore(installed).read("one") == b"installed"
 
 
 def test_what_is_used_stays_when_old_files_go(own: Path) -> None:
-    store = Store(own)
+    store = BlobStore(own)
     for at in range(12):
         store.write(f"f{at}", b"x")
         os.utime(own / f"f{at}", (at, at))
@@ -53,7 +53,7 @@ def test_what_is_used_stays_when_old_files_go(own: Path) -> None:
 
 
 def test_without_a_home_the_installation_is_still_looked_at(installed: Path) -> None:
-    store = Store(None, installed)
+    store = BlobStore(None, installed)
     assert store.read("one") == b"installed"
     assert not store.write("two", b"x")
 
@@ -64,16 +64,16 @@ def test_the_installation_is_the_environment_that_runs_this(
     """`XDG_CACHE_HOME=$prefix/share spillway prepare` is what fills it."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "prefix" / "share"))
-    assert Store.of_user().write("one", b"installed")
+    assert BlobStore.for_user().write("one", b"installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-    assert Store.of_user().read("one") == b"installed"
+    assert BlobStore.for_user().read("one") == b"installed"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("what", ["one", "."], ids=["the file", "the directory"])
 def test_what_another_user_wrote_is_not_taken(own: Path, installed: Path, what: str) -> None:
     os.chown(installed / what, 12345, 12345)
-    assert Store(own, installed).read("one") is None
+    assert BlobStore(own, installed).read("one") is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root's")
@@ -82,7 +82,7 @@ def test_what_root_wrote_is_taken_by_others(
 ) -> None:
     """An image is built by root and runs as somebody else."""
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert Store(None, installed).read("one") == b"installed"
+    assert BlobStore(None, installed).read("one") == b"installed"
 
 
 def _imported(name: str) -> set[str]:

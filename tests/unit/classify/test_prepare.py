@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.classify.gate.armed import ArmedGate, known
-from gateway.classify.patterns.store import Store
+from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.config import ClassifySettings
@@ -71,7 +71,7 @@ def test_a_start_finds_its_gate_at_once(
     async def started() -> tuple[bool, str | None]:
         pool = ScanPool(worker_spec(SETTINGS))
         await pool.start()
-        gate = ArmedGate(Store.of_user(), nice=0)
+        gate = ArmedGate(BlobStore.for_user(), nice=0)
         try:
             await gate.arm(known(pool.needs), worker_spec(SETTINGS).canaries)
             return gate.armed, gate.refused

@@ -18,7 +18,7 @@ from typing import Any
 from gateway.cluster.forward import Forwarding
 from gateway.cluster.membership import Membership
 from gateway.cluster.owner import Owner
-from gateway.cluster.view import View
+from gateway.cluster.view import ClusterView
 from gateway.config import ClusterSettings
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
@@ -60,7 +60,7 @@ class Ownership:
         self._owned = owned
         self.owners = tuple(owned)
 
-    def owner_of(self, server: str) -> str | None:
+    def owner(self, server: str) -> str | None:
         return next((name for name, servers in self._owned.items() if server in servers), None)
 
 
@@ -116,9 +116,9 @@ class MemoryLink:
     def _to(self) -> Gateway:
         return self._gateways[self._name]
 
-    async def state(self, told: bytes, deadline: Deadline) -> bytes:
+    async def state(self, state: bytes, deadline: Deadline) -> bytes:
         await self._reached(deadline)
-        return await self._to.owner.state(self._by.name, told)
+        return await self._to.owner.state(self._by.name, state)
 
     async def forward(
         self, message: Sequence[bytes], deadline: Deadline, *, repeatable: bool
@@ -177,7 +177,7 @@ class Gateway:
         self.lines: set[Line] = set()
         self.links = {to: MemoryLink(self, to, gateways) for to in names if to != name}
         told, ownership = settings(name, names, owned), Ownership(names, owned)
-        self.view = View(
+        self.view = ClusterView(
             name, names, ownership.owners, now_s, dwell_s=told.dwell_s,
             unclaimed_s=2 * told.silence_s, on_change=lambda: self.members.view_changed(),
         )  # fmt: skip
@@ -195,7 +195,7 @@ class Gateway:
         return other not in self.blind_to
 
     async def start(self) -> None:
-        await self.members.look_at_all()
+        await self.members.probe_all()
         self.task = asyncio.get_running_loop().create_task(self.members.run())
 
     async def kill(self) -> None:

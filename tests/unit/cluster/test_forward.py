@@ -268,8 +268,8 @@ def test_calls_that_wait_at_an_owner_that_dies_are_served_by_the_next() -> None:
             assert {e.error for e in ends} == {None}
             after_s = sorted(e.at_s - killed_s for e in ends if e.at_s > killed_s)
             assert after_s[0] < 1.0
-            assert cluster["west"].view.owner_of("east") == "west"
-            assert cluster["north"].view.owner_of("east") == "west"
+            assert cluster["west"].view.owner("east") == "west"
+            assert cluster["north"].view.owner("east") == "west"
             del cluster.gateways["east"]
             settled(cluster)
 
@@ -378,13 +378,13 @@ def test_an_owner_that_is_back_gets_its_calls_after_the_dwell_and_who_waits_stay
             east.alive = True
             east.view.was_away()
             await east.start()
-            assert east.view.owner_of("east") == "west"
+            assert east.view.owner("east") == "west"
             waiting = [
                 asyncio.create_task(cluster["north"].rig.call(request("restricted", 60)))
                 for _ in range(80)
             ]
             await asyncio.sleep(7.0)
-            assert cluster["north"].view.owner_of("east") == "east"
+            assert cluster["north"].view.owner("east") == "east"
             assert not all(call.done() for call in waiting)
             await cluster["north"].rig.call(request("restricted", 60))
             assert east.received("north", "served") == 1
@@ -440,9 +440,9 @@ def test_what_goes_over_says_what_the_decision_needs() -> None:
             clear, restricted = map(unpack_call, cluster["north"].links["east"].sent)
             assert (clear.restricted, restricted.restricted) == (False, True)
             assert clear.priority == 2
-            assert clear.abroad is not None
-            assert clear.abroad.price_usd == 0.001
-            assert restricted.abroad is None
+            assert clear.cloud is not None
+            assert clear.cloud.price_usd == 0.001
+            assert restricted.cloud is None
             assert 1.9 < clear.left_s <= 2.0
 
     run(main())

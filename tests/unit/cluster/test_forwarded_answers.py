@@ -67,7 +67,7 @@ async def test_at_the_owner_answers_count_for_the_caller_they_are_for(streamed: 
             assert (full.reason, full.http_status) == ("answers_full", 429)
             assert full.retry_after_s == 1.0
         held = east.answers
-        assert 6 * MB <= held.bytes == held.of("a") <= held.most_bytes // 2
+        assert 6 * MB <= held.bytes == held.held_by("a") <= held.most_bytes // 2
         dripping.may_end.set()
         assert [len(dripping.content)] in [await call for call in calls]
         await until(lambda: held.bytes == 0)
@@ -83,7 +83,7 @@ async def test_at_the_owner_others_find_room(streamed: bool) -> None:
         await until(lambda: sum(call.done() for call in first) == 1)  # it has room for two
         await until(lambda: dripping.all_but_one == 2)
         other = asyncio.create_task(answered(west, "b", streamed))
-        await until(lambda: east.answers.of("b") >= 3 * MB)
+        await until(lambda: east.answers.held_by("b") >= 3 * MB)
         dripping.may_end.set()
         assert await other == [len(dripping.content)]
         await asyncio.gather(*first)

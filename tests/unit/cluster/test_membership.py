@@ -11,8 +11,8 @@ import pytest
 
 from gateway.accounting.metrics import Metrics
 from gateway.cluster import Answers
-from gateway.cluster.membership import Membership, pack_told, unpack_told
-from gateway.cluster.view import Told, View
+from gateway.cluster.membership import Membership, pack_announcement, unpack_announcement
+from gateway.cluster.view import ClusterView, PeerAnnouncement
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
 from tests.unit.cluster.rig import settings
@@ -26,16 +26,16 @@ class FakeLink:
     """A peer that answers, refuses or says nothing, as it is told."""
 
     how: str = "answers"
-    told: Told = field(default_factory=Told)
+    told: PeerAnnouncement = field(default_factory=PeerAnnouncement)
     asked_s: list[float] = field(default_factory=list)
     cuts: int = 0
 
-    async def state(self, told: bytes, deadline: Deadline) -> bytes:
+    async def state(self, state: bytes, deadline: Deadline) -> bytes:
         self.asked_s.append(now_s())
         if self.how == "refuses":
             raise UpstreamUnreachable("no connection")
         if self.how == "answers":
-            return pack_told(self.told)
+            return pack_announcement(self.told)
         await asyncio.sleep(max(0.0, deadline.remaining_s()))
         raise DeadlineExceeded("silence")
 
@@ -54,20 +54,20 @@ class FakeLink:
 @dataclass
 class Rig:
     link: FakeLink
-    view: View
+    view: ClusterView
     members: Membership
 
 
 @asynccontextmanager
 async def watching(owner: str = PEER) -> AsyncIterator[Rig]:
-    link = FakeLink(told=Told(frozenset({PEER})))
+    link = FakeLink(told=PeerAnnouncement(frozenset({PEER})))
     told = settings(OWN, (OWN, PEER), {owner: ["gpu"]})
-    view = View(
+    view = ClusterView(
         OWN, (OWN, PEER), (owner,), now_s, dwell_s=told.dwell_s, unclaimed_s=2.0,
         on_change=lambda: members.view_changed(),
     )  # fmt: skip
     members = Membership(view, {PEER: link}, told, Metrics(), now_s)
-    await members.look_at_all()
+    await members.probe_all()
     running = asyncio.create_task(members.run())
     try:
         yield Rig(link, view, members)
@@ -89,7 +89,7 @@ def test_a_peer_that_refuses_is_dead_at_the_next_look() -> None:
             rig.link.how = "refuses"
             assert await lost_after_s(rig) <= 0.31
             assert rig.link.cuts >= 1
-            assert rig.view.owner_of(PEER) == OWN
+            assert rig.view.owner(PEER) == OWN
 
     run(main())
 
@@ -156,7 +156,7 @@ def test_one_answer_in_time_is_enough() -> None:
 def test_while_nobody_decides_peers_are_asked_more_often() -> None:
     async def main() -> None:
         async with watching() as rig:
-            rig.link.told = Told()
+            rig.link.told = PeerAnnouncement()
             await asyncio.sleep(1.0)
             rig.link.asked_s.clear()
             await asyncio.sleep(0.5)
@@ -171,12 +171,12 @@ def test_who_was_stopped_itself_calls_nobody_dead_and_decides_nothing_before_it_
     async def main() -> None:
         async with watching(owner=OWN) as rig:
             await asyncio.sleep(0.1)
-            assert rig.view.owner_of(OWN) == OWN
-            rig.link.told = Told(frozenset({OWN}))  # it stands in meanwhile
+            assert rig.view.owner(OWN) == OWN
+            rig.link.told = PeerAnnouncement(frozenset({OWN}))  # it stands in meanwhile
             stopped(5.0)
             await asyncio.sleep(0.31)
             assert list(rig.view.living) == [PEER]
-            assert rig.view.owner_of(OWN) == PEER
+            assert rig.view.owner(OWN) == PEER
 
     run(main())
 
@@ -207,7 +207,7 @@ def stopped(seconds: float) -> None:
 def test_a_call_waits_for_an_owner_no_longer_than_its_budget() -> None:
     async def main() -> None:
         async with watching() as rig:
-            rig.link.told = Told()
+            rig.link.told = PeerAnnouncement()
             await asyncio.sleep(0.4)
             began_s = now_s()
             with pytest.raises(DeadlineExceeded):
@@ -220,9 +220,9 @@ def test_a_call_waits_for_an_owner_no_longer_than_its_budget() -> None:
 @pytest.mark.parametrize("said", [b"", b"[]", b"{}", b'{"claims": 1}', b"\xff"])
 def test_nonsense_is_not_taken_for_what_a_gateway_says(said: bytes) -> None:
     with pytest.raises(ValueError, match=r"Expecting|not what a gateway|can't decode"):
-        unpack_told(said)
+        unpack_announcement(said)
 
 
 def test_what_a_gateway_says_comes_out_as_it_went_in() -> None:
-    for told in (Told(), Told(frozenset({"a", "b"}), leaving=True)):
-        assert unpack_told(pack_told(told)) == told
+    for told in (PeerAnnouncement(), PeerAnnouncement(frozenset({"a", "b"}), leaving=True)):
+        assert unpack_announcement(pack_announcement(told)) == told

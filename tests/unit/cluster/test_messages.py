@@ -12,7 +12,7 @@ import pytest
 
 from gateway.cluster.failures import packed, raised
 from gateway.cluster.messages import (
-    Abroad,
+    CloudEstimate,
     Forwarded,
     Kind,
     Messages,
@@ -81,7 +81,8 @@ DOCUMENT = DocumentCall(
 CALL = Forwarded(
     id="id", protocol=WireProtocol.KSERVE_REST, tenant="t", model="m", payload=TENSORS,
     left_s=1.25, waited_s=0.5, priority=3, restricted=False,
-    abroad=Abroad(0.002, (0.1, 0.2, 0.3), 7.0), avoid=frozenset({"gpu-1"}), traceparent="00-ab",
+    cloud=CloudEstimate(0.002, (0.1, 0.2, 0.3), 7.0), avoid=frozenset({"gpu-1"}),
+    traceparent="00-ab",
 )  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def over(call: Forwarded) -> Forwarded:
 @pytest.mark.parametrize("payload", [TENSORS, DOCUMENT, TensorCall(())])
 def test_a_call_comes_out_as_it_went_in(payload: TensorCall | DocumentCall) -> None:
     assert over(replace(CALL, payload=payload)) == replace(CALL, payload=payload)
-    stays = replace(CALL, payload=payload, restricted=True, abroad=None)
+    stays = replace(CALL, payload=payload, restricted=True, cloud=None)
     assert over(stays) == stays
 
 
@@ -109,10 +110,10 @@ def test_whether_a_number_is_whole_is_kept() -> None:
     [
         {"left_s": math.nan},
         {"waited_s": math.inf},
-        {"abroad": Abroad(0.0, (), 1.0)},
-        {"abroad": Abroad(0.0, (0.1,), math.nan)},
-        {"abroad": Abroad(0.0, (0.0,), 1.0)},
-        {"abroad": Abroad(0.0, (math.inf,), 1.0)},
+        {"cloud": CloudEstimate(0.0, (), 1.0)},
+        {"cloud": CloudEstimate(0.0, (0.1,), math.nan)},
+        {"cloud": CloudEstimate(0.0, (0.0,), 1.0)},
+        {"cloud": CloudEstimate(0.0, (math.inf,), 1.0)},
     ],
     ids=str,
 )
@@ -127,7 +128,7 @@ def test_a_restricted_call_that_may_leave_is_refused() -> None:
 
 
 def test_what_is_not_said_to_be_clear_is_restricted() -> None:
-    length, text, *tail = pack_call(replace(CALL, abroad=None))
+    length, text, *tail = pack_call(replace(CALL, cloud=None))
     values: tuple[object, ...] = (None, 0, "", [])
     for value in values:
         head = json.dumps(json.loads(text) | {"restricted": value}).encode()

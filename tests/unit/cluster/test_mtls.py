@@ -69,8 +69,8 @@ class Heard:
     then: Callable[[Say], Awaitable[None]] | None = None
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def state(self, peer: str, told: bytes) -> bytes:
-        self.said.append((peer, told))
+    async def state(self, peer: str, state: bytes) -> bytes:
+        self.said.append((peer, state))
         return b"{}"
 
     async def answer(self, peer: str, message: bytes, say: Say) -> None:
@@ -104,7 +104,7 @@ async def connected(
     """`client` calls what it takes for `east`, which listens to `west` alone."""
     heard = Heard()
     told = settings(server, server_shown or authority, authority)
-    listener = Listener(heard, frozenset({"west"}), certificates.of_server(told), MOST_BYTES)
+    listener = Listener(heard, frozenset({"west"}), certificates.server_context(told), MOST_BYTES)
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     await listener.start(listening)
@@ -122,7 +122,7 @@ def link_to(
     return TlsLink(
         "east",
         PeerSettings(url=f"https://127.0.0.1:{port}"),
-        lambda: certificates.of_client(settings(client, shown or authority, authority)),
+        lambda: certificates.client_context(settings(client, shown or authority, authority)),
         connect_timeout_s=2.0,
         max_connections=4,
     )
@@ -179,7 +179,7 @@ async def test_nobody_else_is_heard(
 
 async def test_tls_itself_asks_both_sides_for_a_certificate(authority: Authority) -> None:
     told = settings("east", authority, authority)
-    server, client = certificates.of_server(told), certificates.of_client(told)
+    server, client = certificates.server_context(told), certificates.client_context(told)
     assert server.verify_mode is client.verify_mode is ssl.CERT_REQUIRED
     assert client.check_hostname
     assert {server.minimum_version, client.minimum_version} == {ssl.TLSVersion.TLSv1_3}
@@ -251,7 +251,7 @@ async def test_a_redirect_is_not_followed(authority: Authority) -> None:
         await writer.drain()
         writer.close()
 
-    tls = certificates.of_server(settings("east", authority, authority))
+    tls = certificates.server_context(settings("east", authority, authority))
     server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=tls)
     link = link_to(server.sockets[0].getsockname()[1], authority)
     with pytest.raises(UpstreamFailed):
@@ -375,7 +375,7 @@ async def test_a_silent_peer_costs_no_more_than_the_deadline(authority: Authorit
 async def test_a_peer_is_offered_nothing_but_the_two_routes(
     authority: Authority, request_head: bytes
 ) -> None:
-    tls = certificates.of_client(settings("west", authority, authority))
+    tls = certificates.client_context(settings("west", authority, authority))
     async with connected(authority) as both:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", both.port, ssl=tls, server_hostname="east"
@@ -422,4 +422,4 @@ def test_files_that_are_no_certificates_are_told_with_their_key(
     empty.write_text("")
     for key, told in (("ca_file", "cluster.ca_file"), ("cert_file", "cluster.cert_file")):
         with pytest.raises(ConfigError, match=told):
-            certificates.of_server(good.model_copy(update={key: empty}))
+            certificates.server_context(good.model_copy(update={key: empty}))

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.accounting.metrics import Metrics
 from gateway.cluster.node import Node
-from gateway.cluster.ownership import Declared, of_one_owner
+from gateway.cluster.ownership import Declared, single_owner
 from gateway.config import ConfigError, LimitSettings
 from gateway.core.held_bytes import HeldBytes
 from tests.unit.cluster.rig import settings
@@ -53,7 +53,7 @@ def test_status_says_who_decides_on_what() -> None:
             },
         }
         found.leave()
-        assert found.view.told.leaving
+        assert found.view.announcement.leaving
 
     run(main())
 
@@ -74,7 +74,7 @@ def test_a_queue_is_in_front_of_the_servers_of_one_owner(
     servers: tuple[str, ...], owner: str | None, left: tuple[str, ...]
 ) -> None:
     ownership = Declared(settings("west", NAMES, OWNED))
-    assert of_one_owner(ownership, servers) == (owner, left)
+    assert single_owner(ownership, servers) == (owner, left)
 
 
 def test_those_who_wait_for_nothing_are_quiet_at_once() -> None:

@@ -55,7 +55,7 @@ def test_owners_and_the_order_of_succession_are_as_written() -> None:
     cluster = parse(GOOD).cluster
     assert cluster is not None
     assert list(cluster.gateways) == ["east", "west"]
-    assert [cluster.owner_of(e) for e in ("gpu-1", "gpu-2", "mine", "away")] == [
+    assert [cluster.owner(e) for e in ("gpu-1", "gpu-2", "mine", "away")] == [
         "east", "west", None, None,
     ]  # fmt: skip
 

@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 
 from gateway.accounting.metrics import Metrics
-from gateway.cluster.elsewhere import CloudsElsewhere
-from gateway.cluster.turns import Asking, Granting, OwnerGone, Queues, TurnElsewhere
+from gateway.cluster.peer_clouds import PeerClouds
+from gateway.cluster.turns import Granting, OwnerGone, TurnElsewhere, TurnRequests, WorkerQueues
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, Saturated
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, WireProtocol
 from gateway.endpoints.fleet import Fleet
-from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.queue import NoServer, Spilled
 
@@ -39,11 +39,17 @@ def request(left_s: float = 5.0) -> InferenceRequest:
     )  # fmt: skip
 
 
-def call(leave: Leave = Leave.NEVER, left_s: float = 5.0) -> Call:
+def call(leave: CloudPermission = CloudPermission.NEVER, left_s: float = 5.0) -> QueuedCall:
     at_s = Clock()()
-    tail = Tail(0.1) if leave is Leave.FREELY else None
-    return Call(
-        1, at_s, at_s + left_s, 1.0, leave=leave, restricted=leave is Leave.NEVER, cloud=tail
+    tail = Tail(0.1) if leave is CloudPermission.FREELY else None
+    return QueuedCall(
+        1,
+        at_s,
+        at_s + left_s,
+        1.0,
+        leave=leave,
+        restricted=leave is CloudPermission.NEVER,
+        cloud=tail,
     )
 
 
@@ -51,12 +57,14 @@ class Own:
     """This worker's fleet."""
 
     def __init__(self) -> None:
-        self.entered: list[Call] = []
+        self.entered: list[QueuedCall] = []
 
-    def own_room_abroad(self, model: str) -> int:
+    def own_cloud_room(self, model: str) -> int:
         return 7
 
-    async def enter(self, request: InferenceRequest, call: Call, group: tuple[str, ...]) -> Any:
+    async def enter(
+        self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
+    ) -> Any:
         self.entered.append(call)
         return OWN
 
@@ -68,7 +76,7 @@ class Line:
         self.open = True
         self.sent: list[dict[str, Any]] = []
         self._answers = list(answers)
-        self.asking: Asking
+        self.asking: TurnRequests
 
     def send(self, words: dict[str, Any]) -> None:
         if not self.open:
@@ -76,12 +84,12 @@ class Line:
         self.sent.append(words)
         if "ask" in words and self._answers:
             said = {"n": words["n"], **self._answers.pop(0)}
-            asyncio.get_running_loop().call_soon(self.asking.said, said)
+            asyncio.get_running_loop().call_soon(self.asking.on_message, said)
 
 
-def queues(line: Line) -> tuple[Queues, Own]:
+def queues(line: Line) -> tuple[WorkerQueues, Own]:
     own = Own()
-    line.asking = Asking(line, Clock())
+    line.asking = TurnRequests(line, Clock())
     return line.asking.queues(cast(Fleet, own), "policy"), own
 
 
@@ -116,13 +124,13 @@ def test_a_server_that_is_not_of_the_calls_own_group_is_not_gone_to() -> None:
     run(main)
 
 
-@pytest.mark.parametrize("leave", [Leave.NEVER, Leave.NOT_YET])
-def test_the_owner_cannot_send_away_a_call_that_may_not_leave(leave: Leave) -> None:
+@pytest.mark.parametrize("leave", [CloudPermission.NEVER, CloudPermission.NOT_YET])
+def test_the_owner_cannot_send_away_a_call_that_may_not_leave(leave: CloudPermission) -> None:
     async def main() -> None:
         its, _ = queues(Line({"leave": "spill_deadline"}, {"leave": "spill_deadline"}))
         assert await its.enter(request(), replace(call(), leave=leave), GROUP) is OWN
         with pytest.raises(Spilled) as caught:
-            await its.enter(request(), call(Leave.FREELY), GROUP)
+            await its.enter(request(), call(CloudPermission.FREELY), GROUP)
         assert caught.value.why == "spill_deadline"
 
     run(main)
@@ -172,7 +180,7 @@ def test_who_leaves_or_is_late_takes_the_question_back() -> None:
             await its.enter(request(0.03), call(), GROUP)
         assert caught.value.reason == "deadline_exceeded_in_queue"
         assert line.sent[-1] == {"n": 2, "end": False}
-        line.asking.said({"n": 2, "server": "gpu-1"})  # too late: nobody asks any more
+        line.asking.on_message({"n": 2, "server": "gpu-1"})  # too late: nobody asks any more
 
     run(main)
 
@@ -193,16 +201,16 @@ class OwnersTurn:
 
 class OwnersGroup:
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[QueuedCall] = []
         self.turns: list[OwnersTurn] = []
         self.full = False
         self.cancelled = 0
 
-    def entered(self, model: str, call: Call) -> None: ...
-    def of(self, model: str, group: tuple[str, ...]) -> OwnersGroup:
+    def entered(self, model: str, call: QueuedCall) -> None: ...
+    def queue(self, model: str, group: tuple[str, ...]) -> OwnersGroup:
         return self
 
-    async def enter(self, call: Call, deadline: Deadline) -> OwnersTurn:
+    async def enter(self, call: QueuedCall, deadline: Deadline) -> OwnersTurn:
         self.calls.append(call)
         if self.full:
             try:
@@ -225,12 +233,12 @@ Said = list[dict[str, Any]]
 def granting(fleet: OwnersFleet, said: Said) -> Granting:
     clock = Clock()
     return Granting(
-        "worker-2", lambda: (cast(Fleet, fleet), "policy"), CloudsElsewhere(clock), Metrics(),
+        "worker-2", lambda: (cast(Fleet, fleet), "policy"), PeerClouds(clock), Metrics(),
         clock, said.append,
     )  # fmt: skip
 
 
-async def asked(leave: Leave = Leave.NEVER) -> dict[str, Any]:
+async def asked(leave: CloudPermission = CloudPermission.NEVER) -> dict[str, Any]:
     line = Line({"not_here": True})
     its, _ = queues(line)
     await its.enter(request(), call(leave), GROUP)
@@ -241,17 +249,17 @@ def test_the_owner_grants_and_takes_back_as_if_the_call_were_its_own() -> None:
     async def main() -> None:
         fleet, said = OwnersFleet(), Said()
         owner = granting(fleet, said)
-        owner.asked(await asked(Leave.FREELY))
+        owner.on_request(await asked(CloudPermission.FREELY))
         await asyncio.sleep(0.01)
         assert said == [{"n": 5, "server": "gpu-1"}]
         (entered,) = fleet.groups.calls
         assert (entered.id, entered.leave, entered.restricted) == (
             "worker-2/5",
-            Leave.FREELY,
+            CloudPermission.FREELY,
             False,
         )
-        owner.asked({"n": 5, "end": True})
-        owner.asked({"n": 5, "end": False})
+        owner.on_request({"n": 5, "end": True})
+        owner.on_request({"n": 5, "end": False})
         assert fleet.groups.turns[0].released == [True]
 
     run(main)
@@ -261,13 +269,13 @@ def test_a_call_that_was_taken_back_or_whose_worker_died_waits_no_more() -> None
     async def main() -> None:
         fleet, said = OwnersFleet(), Said()
         owner = granting(fleet, said)
-        owner.asked(await asked())
+        owner.on_request(await asked())
         await asyncio.sleep(0.01)
         fleet.groups.full = True
         for number in (6, 7):
-            owner.asked({**await asked(), "n": number})
+            owner.on_request({**await asked(), "n": number})
         await asyncio.sleep(0.01)
-        owner.asked({"n": 6, "end": False})
+        owner.on_request({"n": 6, "end": False})
         await asyncio.sleep(0.01)
         assert fleet.groups.cancelled == 1
         owner.gone()
@@ -287,8 +295,8 @@ def test_what_no_worker_with_the_same_settings_asks_is_not_decided_on(
 ) -> None:
     async def main() -> None:
         fleet, said = OwnersFleet(), Said()
-        words = await asked(Leave.FREELY)
-        granting(fleet, said).asked({"n": 5, "ask": {**words["ask"], **wrong}})
+        words = await asked(CloudPermission.FREELY)
+        granting(fleet, said).on_request({"n": 5, "ask": {**words["ask"], **wrong}})
         await asyncio.sleep(0.01)
         assert said == [{"n": 5, "not_here": True}]
         assert fleet.groups.calls == []

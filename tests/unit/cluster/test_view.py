@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.cluster.view import Told, View
+from gateway.cluster.view import ClusterView, PeerAnnouncement
 
 ORDER = ("a", "b", "c")
 DWELL_S, UNCLAIMED_S = 5.0, 2.0
@@ -23,7 +23,7 @@ class Watched:
     def __init__(self, own: str, order: tuple[str, ...] = ORDER) -> None:
         self.clock = Clock()
         self.changes = 0
-        self.view = View(
+        self.view = ClusterView(
             own, order, order, self.clock, dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S,
             on_change=self._changed,
         )  # fmt: skip
@@ -37,7 +37,7 @@ class Watched:
             if letters is None:
                 self.view.lost(peer)
             else:
-                self.view.heard(peer, Told(frozenset(letters)))
+                self.view.heard(peer, PeerAnnouncement(frozenset(letters)))
 
     def after_s(self, seconds: float, **claims: str | None) -> None:
         self.clock.now_s += seconds
@@ -45,22 +45,22 @@ class Watched:
 
     @property
     def claims(self) -> str:
-        return "".join(sorted(self.view.told.claims))
+        return "".join(sorted(self.view.announcement.claims))
 
 
 def test_nothing_is_claimed_before_everybody_was_looked_at() -> None:
     a = Watched("a")
     a.hears(b="b")
-    assert (a.claims, a.view.owner_of("a")) == ("", None)
+    assert (a.claims, a.view.owner("a")) == ("", None)
     a.hears(c="c")
-    assert (a.claims, a.view.owner_of("a")) == ("a", "a")
+    assert (a.claims, a.view.owner("a")) == ("a", "a")
 
 
 def test_each_decides_on_its_own_and_knows_who_decides_on_the_others() -> None:
     b = Watched("b")
     b.hears(a="a", c="c")
     assert b.claims == "b"
-    assert [b.view.owner_of(x) for x in "abc"] == ["a", "b", "c"]
+    assert [b.view.owner(x) for x in "abc"] == ["a", "b", "c"]
     assert b.view.complete
 
 
@@ -72,14 +72,14 @@ def test_the_first_that_lives_takes_over_from_a_dead_one() -> None:
     c.hears(a=None)
     assert (b.claims, c.claims) == ("ab", "c")
     c.hears(b="ab")
-    assert c.view.owner_of("a") == "b"
+    assert c.view.owner("a") == "b"
 
 
 def test_a_successor_that_is_dead_too_is_passed_over() -> None:
     c = Watched("c")
     c.hears(a="a", b="b")
     c.hears(a=None)
-    assert c.view.owner_of("a") is None
+    assert c.view.owner("a") is None
     c.hears(b=None)
     assert c.claims == "abc"
 
@@ -91,15 +91,15 @@ def test_who_is_back_gets_its_servers_after_the_dwell_and_not_before() -> None:
     b.after_s(DWELL_S - 0.1, a="")
     assert b.claims == "ab"
     b.after_s(0.2, a="")
-    assert (b.claims, b.view.owner_of("a")) == ("b", None)
+    assert (b.claims, b.view.owner("a")) == ("b", None)
     b.after_s(0.1, a="a")
-    assert b.view.owner_of("a") == "a"
+    assert b.view.owner("a") == "a"
 
 
 def test_who_is_back_leaves_its_servers_to_who_stands_in() -> None:
     a = Watched("a")
     a.hears(b="ab", c="c")
-    assert (a.claims, a.view.owner_of("a")) == ("", "b")
+    assert (a.claims, a.view.owner("a")) == ("", "b")
     a.after_s(DWELL_S * 3, b="ab", c="c")
     assert a.claims == ""
     a.hears(b="b")
@@ -113,9 +113,9 @@ def test_a_gateway_that_comes_and_goes_changes_owners_once_each_way() -> None:
     owners = []
     for _ in range(20):
         b.after_s(1.0, a=None)
-        owners.append(b.view.owner_of("a"))
+        owners.append(b.view.owner("a"))
         b.after_s(1.0, a="")
-        owners.append(b.view.owner_of("a"))
+        owners.append(b.view.owner("a"))
     assert set(owners) == {"b"}
 
 
@@ -123,9 +123,9 @@ def test_two_that_claim_the_same_both_serve_until_the_further_one_gives_way() ->
     b = Watched("b")
     b.hears(a=None, c="c")
     b.hears(a="a")
-    assert b.view.owner_of("a") == "b"
+    assert b.view.owner("a") == "b"
     b.after_s(DWELL_S, a="a")
-    assert (b.claims, b.view.owner_of("a")) == ("b", "a")
+    assert (b.claims, b.view.owner("a")) == ("b", "a")
     a = Watched("a")
     a.hears(b=None, c="c")
     a.hears(b="ab")
@@ -137,22 +137,22 @@ def test_a_third_stays_with_the_one_of_two_that_it_uses() -> None:
     c = Watched("c")
     c.hears(a="a", b="b")
     c.hears(b="ab")
-    assert c.view.owner_of("a") == "a"
+    assert c.view.owner("a") == "a"
     c.hears(a="")
-    assert c.view.owner_of("a") == "b"
+    assert c.view.owner("a") == "b"
     c.hears(a="a")
-    assert c.view.owner_of("a") == "b"
+    assert c.view.owner("a") == "b"
 
 
 def test_what_nobody_claims_for_too_long_is_taken_by_who_needs_it() -> None:
     """`a` lives and does not claim: it may see a claim that `b` cannot see."""
     b = Watched("b")
     b.hears(a="", c="c")
-    assert b.view.owner_of("a") is None
+    assert b.view.owner("a") is None
     b.after_s(UNCLAIMED_S - 0.1, a="")
-    assert b.view.owner_of("a") is None
+    assert b.view.owner("a") is None
     b.after_s(0.2, a="")
-    assert b.view.owner_of("a") == "b"
+    assert b.view.owner("a") == "b"
 
 
 class Net:
@@ -169,11 +169,11 @@ class Net:
                 one.clock.now_s += 0.5
                 for peer in one.view._peers:
                     torn = frozenset((name, peer)) in self.cut
-                    told = self.all[peer].view.told
+                    told = self.all[peer].view.announcement
                     one.view.lost(peer) if torn else one.view.heard(peer, told)
                 one.view.settle()
             for one in self.all.values():
-                self.ownerless += sum(one.view.owner_of(d) is None for d in ORDER)
+                self.ownerless += sum(one.view.owner(d) is None for d in ORDER)
 
     @property
     def changes(self) -> int:
@@ -204,9 +204,9 @@ def test_who_leaves_says_so_and_its_successor_takes_over_at_once() -> None:
     a.hears(b="b", c="c")
     b.hears(a="a", c="c")
     a.view.leaves()
-    assert a.view.told == Told(frozenset(), leaving=True)
+    assert a.view.announcement == PeerAnnouncement(frozenset(), leaving=True)
     assert not a.view.acts_for("a")
-    b.view.heard("a", a.view.told)
+    b.view.heard("a", a.view.announcement)
     assert b.claims == "ab"
 
 
@@ -214,20 +214,20 @@ def test_who_leaves_and_is_alone_still_serves_its_own_calls() -> None:
     a = Watched("a")
     a.hears(b=None, c=None)
     a.view.leaves()
-    assert a.view.owner_of("a") == "a"
+    assert a.view.owner("a") == "a"
     a.hears(b="ab")
-    assert a.view.owner_of("a") == "b"
+    assert a.view.owner("a") == "b"
 
 
 def test_who_was_stopped_itself_looks_around_before_it_decides_again() -> None:
     a = Watched("a")
     a.hears(b="b", c="c")
     a.view.was_away()
-    assert (a.claims, a.view.owner_of("a")) == ("", None)
+    assert (a.claims, a.view.owner("a")) == ("", None)
     a.hears(b="ab")
     assert a.claims == ""
     a.hears(c="c")
-    assert (a.claims, a.view.owner_of("a")) == ("", "b")
+    assert (a.claims, a.view.owner("a")) == ("", "b")
 
 
 def test_who_was_stopped_waits_for_nobody_who_was_dead_before() -> None:
@@ -247,14 +247,14 @@ def test_a_gateway_without_peers_decides_on_everything() -> None:
     assert a.claims == "a"
     a.view.was_away()
     a.view.settle()
-    assert a.view.owner_of("a") == "a"
+    assert a.view.owner("a") == "a"
 
 
 def test_who_owns_nothing_has_nothing_to_take_over() -> None:
-    b = View("b", ORDER, ("a",), Clock(), dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S)
+    b = ClusterView("b", ORDER, ("a",), Clock(), dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S)
     for dead in ("a", "c"):
         b.lost(dead)
-    assert b.told.claims == {"a"}
+    assert b.announcement.claims == {"a"}
     assert b.complete
 
 
@@ -281,9 +281,9 @@ def test_whoever_dies_everything_has_exactly_one_owner_in_the_end(own: str, dead
                 if other in dead:
                     watched.view.lost(other)
                 else:
-                    watched.view.heard(other, views[other].view.told)
+                    watched.view.heard(other, views[other].view.announcement)
     if own in views:
-        owners = {tuple(w.view.owner_of(x) for x in ORDER) for w in views.values()}
+        owners = {tuple(w.view.owner(x) for x in ORDER) for w in views.values()}
         assert len(owners) == 1
-        claimed = [x for w in views.values() for x in w.view.told.claims]
+        claimed = [x for w in views.values() for x in w.view.announcement.claims]
         assert sorted(claimed) == list(ORDER)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.accounting.audit.actions import Actions
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.live.decisions import Decisions, WatchedLog
 from gateway.accounting.live.feed import Feed
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
@@ -16,7 +16,7 @@ from gateway.config import LimitSettings, OperatorSettings
 from gateway.server.console import page
 from gateway.server.console.front import ConsoleFront
 from gateway.server.console.operators import IssuedIds, Operators
-from gateway.server.console.picture import Picture, Sight
+from gateway.server.console.picture import ConsoleSources, Picture
 from gateway.server.console.spend import BudgetSpend
 from gateway.server.http import App
 from tests.unit.fronts.http_rig import Pipeline, services
@@ -61,12 +61,15 @@ class Desk:
         keys_configured: bool = False,
         issued_ids: IssuedIds = lambda token: (),
     ) -> None:
-        stop, budgets = SpillStop(stop_file, now_s), SpillBudgets(Limits.usd(day=5.0), {}, now_s)
+        stop, budgets = (
+            SpillStop(stop_file, now_s),
+            SpillBudgets(BudgetLimits.usd(day=5.0), {}, now_s),
+        )
         setup = Setup(spill=SpillControl(stop, budgets))
         self.rig = Rig(*(sites or (onprem(), cloud())), setup=setup)
         self.decisions = Decisions(now_s)
         self.rig.accounts.log = WatchedLog(self.rig.log, self.decisions)
-        self.sight = Sight(
+        self.sight = ConsoleSources(
             fleet=self.rig.fleet,
             catalog=self.rig.catalog,
             admission=self.rig.admission,

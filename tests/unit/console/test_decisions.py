@@ -23,7 +23,7 @@ def seen(*records: Mapping[str, Any], tail: int = 500) -> Decisions:
             found.begins(one)
         else:
             found.ends(one)
-    return found.look()
+    return found.snapshot()
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_an_alarm_is_raised_also_when_the_record_cannot_be_written() -> None:
     sent = record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted")
     with pytest.raises(RecordUnwritable):
         watched.append(sent)
-    assert found.look().restricted_in_cloud == 1
+    assert found.snapshot().restricted_in_cloud == 1
     with pytest.raises(RecordUnwritable):
         watched.note(record([AWAY], call="2", sensitivity="restricted"))
-    assert found.look().restricted_in_cloud == 2
+    assert found.snapshot().restricted_in_cloud == 2
 
 
 def test_a_call_counts_once_and_its_end_is_told_in_its_place() -> None:
@@ -154,7 +154,7 @@ def test_records_are_counted_some_hundred_at_once_though_nobody_looks() -> None:
         found.ends(record(call=str(number)))
         assert len(found._ended) < _AT_ONCE
     assert found.counts == {("clear", "onprem"): 2 * _AT_ONCE}
-    assert found.look().counts == {("clear", "onprem"): 2 * _AT_ONCE + 3}
+    assert found.snapshot().counts == {("clear", "onprem"): 2 * _AT_ONCE + 3}
 
 
 def test_calls_whose_end_never_comes_are_not_kept_for_ever() -> None:

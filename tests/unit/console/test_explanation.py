@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.accounting.live import words
-from gateway.accounting.live.decisions import Seen
+from gateway.accounting.live.decisions import DecisionRow
 from gateway.accounting.live.explanation import explanation, headline, sentences, summary
 from tests.unit.console.console_rig import attempt, record
 
@@ -98,13 +98,13 @@ def test_its_class_its_zones_and_its_time_are_told_in_sentences(
 
 
 def test_every_endpoint_is_told_with_what_became_of_it() -> None:
-    told = explanation(Seen(1, REFUSED, 1))["endpoints"]
+    told = explanation(DecisionRow(1, REFUSED, 1))["endpoints"]
     assert {e["endpoint"]: (e["verdict"], e["code"], e["predicted_ms"]) for e in told} == {
         "cloud": ("passed over", "restricted", 200),
         "gpu": ("passed over", "drained", None),
     }
     assert "restricted data may never go there" in {e["words"] for e in told}
-    kept = explanation(Seen(1, record(), 1))["endpoints"]
+    kept = explanation(DecisionRow(1, record(), 1))["endpoints"]
     assert [(e["endpoint"], e["verdict"]) for e in kept] == [
         ("gpu", "tried"), ("cloud", "in reserve"),
     ]  # fmt: skip
@@ -112,8 +112,8 @@ def test_every_endpoint_is_told_with_what_became_of_it() -> None:
 
 @pytest.mark.parametrize("given", [record(), STAYS, LATE, REFUSED, UNREAD, TWICE, SENT])
 def test_what_is_told_is_json_as_browsers_read_it(given: dict[str, Any]) -> None:
-    json.dumps(explanation(Seen(1, given, 1)), allow_nan=False)
-    json.dumps(summary(Seen(1, given, 1)), allow_nan=False)
+    json.dumps(explanation(DecisionRow(1, given, 1)), allow_nan=False)
+    json.dumps(summary(DecisionRow(1, given, 1)), allow_nan=False)
 
 
 def codes(section: str) -> set[str]:

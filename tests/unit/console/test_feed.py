@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.accounting.live.decisions import Decisions
-from gateway.accounting.live.feed import BEAT_TICKS, Events, Feed, Looker, TooManyLook
+from gateway.accounting.live.feed import BEAT_TICKS, Events, Feed, TooManyViewers, Viewer
 from tests.unit.console.console_rig import Desk, record, told
 from tests.unit.harness import now_s, request, run
 
@@ -32,7 +32,7 @@ class Look:
         self.figures, self.decisions = Figures(), Decisions(now_s)
         self.feed = Feed(self.decisions, self.figures, lambda: 1700000000.0, never)
 
-    def all_told(self, looker: Looker) -> list[tuple[str, str, dict[str, Any]]]:
+    def all_told(self, looker: Viewer) -> list[tuple[str, str, dict[str, Any]]]:
         found = []
         while not looker.queue.empty():
             event = looker.queue.get_nowait()
@@ -211,7 +211,7 @@ def test_only_so_many_look_at_once() -> None:
         look = Look()
         for _ in range(64):
             look.feed.join()
-        with pytest.raises(TooManyLook):
+        with pytest.raises(TooManyViewers):
             look.feed.join()
         look.feed.close()
 

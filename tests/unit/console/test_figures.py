@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.accounting.live.decisions import Figures, Path, Second
+from gateway.accounting.live.decisions import CallFigures, Path, SecondCounts
 from gateway.server.console import figures
 
 
 def call(
     zone: str = "onprem", *, kind: str = "clear", budget_s: float = 1.0,
     took_s: float | None = 0.1, at_s: float = 100.0,
-) -> Figures:  # fmt: skip
-    return Figures(at_s, "m", kind, zone, budget_s, took_s)
+) -> CallFigures:  # fmt: skip
+    return CallFigures(at_s, "m", kind, zone, budget_s, took_s)
 
 
-def second(at_s: int, *paths: Path) -> Second:
-    found = Second(at_s)
+def second(at_s: int, *paths: Path) -> SecondCounts:
+    found = SecondCounts(at_s)
     for path in paths:
         found.paths[path] = found.paths.get(path, 0) + 1
         found.zones[path[3]] += 1
@@ -35,7 +35,9 @@ def path(
     return (tenant, protocol, kind, zone, endpoint)
 
 
-def flow(*seconds: Second, now_s: float = 100.0, started_s: float = 0.0) -> list[dict[str, Any]]:
+def flow(
+    *seconds: SecondCounts, now_s: float = 100.0, started_s: float = 0.0
+) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = figures.flow(seconds, now_s, started_s)["paths"]
     return found
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from gateway.accounting.audit.actions import Noticed
+from gateway.accounting.audit.actions import ActionWatch
 from gateway.accounting.records import Durable
 from gateway.config import OperatorSettings
 from tests.unit.console.console_rig import Desk, told
@@ -280,13 +280,13 @@ def test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile(tmp_p
     async def test(desk: Desk, client: Client) -> None:
         log = Slow()
         desk.actions._records = log
-        noticed = Noticed(desk.actions, desk.sight.stop, None, 0.0)
+        noticed = ActionWatch(desk.actions, desk.sight.stop, None, 0.0)
         for stopped in (True, False):
             turning = asyncio.create_task(post(client, "/console/spill", {"stopped": stopped}))
             while not turning.done():
-                await noticed.look()
+                await noticed.poll()
                 await asyncio.sleep(0.01)
-            await noticed.look()
+            await noticed.poll()
         assert log.told == ["spill_stop console", "spill_go console"]
 
     served(lambda: Desk(stop_file=tmp_path / "stop"), test)

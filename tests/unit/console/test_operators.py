@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from gateway import config
 from gateway.auth.issued import TRUSTED_S
-from gateway.auth.key_form import digest_of, new_key
+from gateway.auth.key_form import key_digest, new_key
 from gateway.auth.key_store import KeyRecord
 from gateway.config import OperatorSettings
 from gateway.core import ambient
@@ -150,7 +150,7 @@ class Keys:
             {"wall": WALL, "alma": named}, True, self.vault.callers.issued_ids
         )
         self.vault.issued._operators = frozenset({self.key[7:19]})
-        self.vault.issued.look()
+        self.vault.issued.poll()
 
     def name(self, key: str) -> str:
         return self.operators.identify({"authorization": f"Bearer {key}"}, "10.0.0.9").name
@@ -161,11 +161,11 @@ def test_an_issued_key_that_is_named_is_an_operators_until_it_is_revoked(tmp_pat
     assert (keys.name(keys.key), keys.name("wall-key")) == ("alma", "wall")
     altered = keys.key[:-1] + ("1" if keys.key.endswith("0") else "0")
     for wrong in (keys.vault.create("acme"), altered, "sk-spw-", ""):
-        keys.vault.issued.look()
+        keys.vault.issued.poll()
         with pytest.raises(Unauthenticated):
             keys.name(wrong)
     keys.vault.store.revoke(keys.key[7:19], keys.vault.times.wall_s)
-    keys.vault.issued.look()
+    keys.vault.issued.poll()
     with pytest.raises(Unauthenticated):
         keys.name(keys.key)
     assert keys.vault.refusals == [], "it never was a caller's"
@@ -183,9 +183,9 @@ def test_a_rotated_key_is_the_same_operators(tmp_path: Path) -> None:
     keys, now_s = Keys(tmp_path), 1_800_000_000.0
     new, new_id = new_key(ambient.random_bytes)
     old = keys.key[7:19]
-    record = KeyRecord(new_id, digest_of(new), "operations", "", "{}", now_s, replaces=old)
+    record = KeyRecord(new_id, key_digest(new), "operations", "", "{}", now_s, replaces=old)
     keys.vault.store.rotate(old, record, now_s)
-    keys.vault.issued.look()
+    keys.vault.issued.poll()
     assert keys.name(new) == "alma"
     with pytest.raises(Unauthenticated):
         keys.name(keys.key)

@@ -9,7 +9,7 @@ import orjson
 
 from gateway.accounting.live import shares as parts
 from gateway.accounting.live.decisions import Decisions
-from gateway.accounting.live.shares import Share, Shares, parsed_id
+from gateway.accounting.live.shares import Shares, WorkerShare, parsed_id
 from gateway.server.console import together
 from tests.unit.console.console_rig import attempt, record
 from tests.unit.harness import now_s, run
@@ -155,8 +155,8 @@ def test_sections_are_those_of_all() -> None:
 def test_an_endpoint_is_drained_when_its_calls_have_ended_at_every_worker() -> None:
     drained = PART["endpoints"][0] | {"in_flight": 0, "state": "drained"}  # type: ignore[index]
     own = PART | {"endpoints": [drained]}
-    busy = Share(endpoints={"gpu": {"in_flight": 1, "models": []}})
-    idle = Share(endpoints={"gpu": {"in_flight": 0, "models": []}})
+    busy = WorkerShare(endpoints={"gpu": {"in_flight": 1, "models": []}})
+    idle = WorkerShare(endpoints={"gpu": {"in_flight": 0, "models": []}})
     assert together.endpoints(own, (busy,))[0]["state"] == "draining"
     assert together.endpoints(own, (idle,))[0]["state"] == "drained"
 

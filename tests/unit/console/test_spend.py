@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.ledger.opening import opened
 from gateway.accounting.ledger.reading import LedgerReader
-from gateway.accounting.ledger.report import Question
+from gateway.accounting.ledger.report import ReportQuery
 from gateway.accounting.pricing import nano
 from gateway.accounting.spill import SpillBudgets
 from gateway.core import ambient
@@ -21,7 +21,7 @@ from tests.unit.spill.clock import HandClock
 
 
 def spent(clock: HandClock, usd: float) -> SpillBudgets:
-    budgets = SpillBudgets(Limits.usd(day=5.0), {}, clock)
+    budgets = SpillBudgets(BudgetLimits.usd(day=5.0), {}, clock)
     for settled in (nano(usd), None):
         reserved = budgets.reserve("ward", nano(0.5))
         assert reserved is not None
@@ -65,7 +65,7 @@ def test_with_one_the_clear_calls_of_today_are_added_at_the_clouds_price(tmp_pat
         await asyncio.gather(*tasks)
         assert len(tasks) == 1  # however often somebody looks
         assert spend.standing().all_cloud_usd == 3.0
-        reported = await reader.document(Question(first=today, last=today))
+        reported = await reader.document(ReportQuery(first=today, last=today))
         assert spend.standing().saved_usd == reported["saved"]["usd"] == 1.9  # its GPU cost 0.1
         path.write_bytes(b"no database")
         clock.pass_s(10.0)

@@ -6,7 +6,7 @@ import itertools
 
 from gateway.demo.decided import Decided
 from gateway.demo.observed import Observed
-from gateway.demo.plan import Call, Way
+from gateway.demo.plan import ClientMethod, PlannedCall
 from gateway.demo.summary import Ended
 
 _numbers = itertools.count()
@@ -17,14 +17,14 @@ def call(
     restricted: bool = False,
     budget_ms: int | None = 1000,
     phase: str = "calm",
-    way: Way = Way.CHAT,
+    way: ClientMethod = ClientMethod.CHAT,
     marker: str = "",
-) -> Call:
+) -> PlannedCall:
     number = next(_numbers)
-    return Call(
+    return PlannedCall(
         at_s=0.0,
         phase=phase,
-        way=way,
+        method=way,
         model="scribe",
         restricted=restricted,
         budget_ms=budget_ms,
@@ -54,7 +54,7 @@ def decided(
 
 
 def ended(
-    made: Call,
+    made: PlannedCall,
     record: Decided | None,
     *,
     ok: bool = True,

@@ -150,7 +150,7 @@ async def test_the_sdks_own_retry_gets_through(cloud: SimulatedCloud) -> None:
     ) as client:
         for _ in range(5):
             await client.chat.completions.create(**CHAT)
-    answers = (await cloud.seen()).answers
+    answers = (await cloud.traffic()).answers
     assert answers["200"] == 5
     assert answers["429"] >= 1
 

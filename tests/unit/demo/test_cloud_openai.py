@@ -342,7 +342,7 @@ async def test_calls_are_counted_and_billed(
 ) -> None:
     await cloud.set(price_per_call_usd=1.0, price_per_1k_tokens_usd=1000.0)
     await client.chat.completions.create(model="scribe", messages=[HELLO], max_tokens=3)
-    seen, state = await cloud.seen(), await cloud.state()
+    seen, state = await cloud.traffic(), await cloud.state()
     assert seen.routes == {"POST /v1/chat/completions": 1}
     assert seen.models == {"scribe": 1}
     assert seen.answers == {"200": 1}

@@ -7,14 +7,16 @@ import pytest
 
 from gateway.demo.cloud import settings
 from gateway.demo.cloud.conditions import Dice, Refusal
-from gateway.demo.cloud.settings import Outage, Settings, SettingsError
+from gateway.demo.cloud.settings import CloudSettings, OutageMode, SettingsError
 
 
 def test_a_file_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None:
     file = tmp_path / "cloud.yaml"
     file.write_text("round_trip_median_ms: 40\noutage: hang\nconcurrency_limit: 3\n")
     loaded = settings.load(file)
-    assert loaded == Settings(round_trip_median_ms=40.0, outage=Outage.HANG, concurrency_limit=3)
+    assert loaded == CloudSettings(
+        round_trip_median_ms=40.0, outage=OutageMode.HANG, concurrency_limit=3
+    )
     assert type(loaded.round_trip_median_ms) is float
 
 
@@ -34,22 +36,22 @@ def test_a_file_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
 )
 def test_wrong_settings_are_refused_by_name(name: str, value: object, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
-        Settings().changed({name: value})
+        CloudSettings().changed({name: value})
 
 
 def test_the_key_is_not_shown() -> None:
-    assert "secret" not in str(Settings(api_key="secret").as_json())
+    assert "secret" not in str(CloudSettings(api_key="secret").as_json())
 
 
 def test_the_same_seed_rolls_the_same_and_a_rate_does_not_shift_the_others() -> None:
-    calm, rough = Settings(), Settings(error_rate=0.3, rate_limited_rate=0.2)
+    calm, rough = CloudSettings(), CloudSettings(error_rate=0.3, rate_limited_rate=0.2)
     first, second = Dice(5), Dice(5)
     for _ in range(100):
         assert first.fate(calm, 0).round_trip_s == second.fate(rough, 0).round_trip_s
 
 
 def test_round_trips_have_the_median_and_the_rates_that_are_set() -> None:
-    dice, rough = Dice(1), Settings(error_rate=0.3, rate_limited_rate=0.2)
+    dice, rough = Dice(1), CloudSettings(error_rate=0.3, rate_limited_rate=0.2)
     fates = [dice.fate(rough, 0) for _ in range(4000)]
     assert statistics.median(fate.round_trip_s for fate in fates) == pytest.approx(0.09, rel=0.05)
     limited = sum(fate.refusal is Refusal.RATE_LIMITED for fate in fates) / 4000
@@ -59,6 +61,6 @@ def test_round_trips_have_the_median_and_the_rates_that_are_set() -> None:
 
 
 def test_a_full_cloud_refuses_whatever_the_dice_say() -> None:
-    full = Settings(concurrency_limit=2)
+    full = CloudSettings(concurrency_limit=2)
     assert Dice(0).fate(full, 1).refusal is None
     assert Dice(0).fate(full, 2).refusal is Refusal.RATE_LIMITED

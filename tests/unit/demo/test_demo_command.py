@@ -17,7 +17,7 @@ from gateway.demo import gateway_process
 from gateway.demo.plan import PHASES
 from gateway.demo.proof import weigh
 from gateway.demo.report import document, report
-from gateway.demo.run import View, use_no_proxy_on_this_machine
+from gateway.demo.run import RunProgress, use_no_proxy_on_this_machine
 from gateway.demo.screen import screen
 from gateway.demo.summary import Ended, summarise
 from tests.unit.demo.demo_calls import kept, refused, spilled
@@ -101,8 +101,8 @@ def test_clients_are_told_to_use_no_proxy_for_this_machine() -> None:
     assert environment["NO_PROXY"] == "127.0.0.1,localhost"
 
 
-def view(elapsed_s: float) -> View:
-    return View(
+def view(elapsed_s: float) -> RunProgress:
+    return RunProgress(
         phase=PHASES[1],
         elapsed_s=elapsed_s,
         total_s=36.0,

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from gateway.demo.people import card, crowd, iban
-from gateway.demo.plan import PHASES, Call, Way, payment, plan
+from gateway.demo.plan import PHASES, ClientMethod, PlannedCall, payment, plan
 
 Shown = tuple[str, float, str, tuple[str, ...]]
 
 
-def calls(count: int = 300, seconds: float = 20.0, seed: int = 1) -> list[Call]:
+def calls(count: int = 300, seconds: float = 20.0, seed: int = 1) -> list[PlannedCall]:
     return [call for phase in plan(seed, count, seconds).values() for call in phase]
 
 
-def shown(plans: Mapping[str, list[Call]]) -> list[Shown]:
+def shown(plans: Mapping[str, list[PlannedCall]]) -> list[Shown]:
     return [(c.trace, c.at_s, c.text, c.needles) for phase in plans.values() for c in phase]
 
 
@@ -33,12 +33,12 @@ def test_a_plan_has_as_many_calls_as_it_was_asked_for(count: int) -> None:
 
 
 def test_phases_share_the_time_and_calls_lie_within_their_phase() -> None:
-    assert sum(phase.share_of_time for phase in PHASES) == pytest.approx(1)
-    assert sum(phase.share_of_calls for phase in PHASES) == pytest.approx(1)
+    assert sum(phase.time_share for phase in PHASES) == pytest.approx(1)
+    assert sum(phase.call_share for phase in PHASES) == pytest.approx(1)
     for phase in PHASES:
         times = [call.at_s for call in plan(1, 300, 20.0)[phase.name]]
         assert times == sorted(times)
-        assert times[-1] <= 20.0 * phase.share_of_time
+        assert times[-1] <= 20.0 * phase.time_share
 
 
 def test_no_two_calls_share_a_marker_or_an_identifier() -> None:
@@ -57,11 +57,11 @@ def test_every_marker_is_really_in_its_call() -> None:
 def test_a_short_run_has_both_classes_and_every_protocol() -> None:
     short = calls(64, 4.0)
     assert {call.restricted for call in short} == {True, False}
-    assert {call.way.protocol for call in short} == {"openai", "kserve-rest", "kserve-grpc"}
+    assert {call.method.protocol for call in short} == {"openai", "kserve-rest", "kserve-grpc"}
 
 
 def test_a_long_run_uses_every_client_and_method() -> None:
-    assert {call.way for call in calls(600)} == set(Way)
+    assert {call.method for call in calls(600)} == set(ClientMethod)
 
 
 def test_a_payment_spells_its_marker_in_everyday_numbers() -> None:

@@ -17,7 +17,7 @@ def test_a_run_without_contradictions_holds() -> None:
     proof = weigh([kept(marker="alma"), refused(), clear], {"tide"}, 1000)
     assert proof.holds
     assert (proof.restricted_calls, proof.markers) == (2, 2)
-    assert (proof.controls, proof.controls_found) == (1, 1)
+    assert (proof.controls, proof.controls_detected) == (1, 1)
 
 
 def test_a_marker_of_a_restricted_call_in_the_cloud_is_a_leak() -> None:
@@ -29,7 +29,7 @@ def test_a_marker_of_a_restricted_call_in_the_cloud_is_a_leak() -> None:
 
 def test_a_search_that_misses_what_the_cloud_answered_proves_nothing() -> None:
     proof = weigh([kept(), spilled(marker="tide"), spilled(marker="moss")], {"tide"}, 1000)
-    assert (proof.controls, proof.controls_found) == (2, 1)
+    assert (proof.controls, proof.controls_detected) == (2, 1)
     assert not proof.holds
 
 

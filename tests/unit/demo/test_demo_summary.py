@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.demo.plan import Way
+from gateway.demo.plan import ClientMethod
 from gateway.demo.summary import percentile, summarise
 from tests.unit.demo.demo_calls import call, decided, ended, kept, refused, spilled
 
@@ -115,7 +115,7 @@ def test_clear_calls_held_to_be_restricted_are_false_alarms() -> None:
 
 
 def test_tables_by_protocol_and_phase_hold_their_own_calls() -> None:
-    grpc = ended(call(way=Way.GRPC, phase="burst"), decided("cloud", reason="spill_queue"))
+    grpc = ended(call(way=ClientMethod.GRPC, phase="burst"), decided("cloud", reason="spill_queue"))
     summary = summarise([grpc, kept(phase="calm")])
     assert summary.by_protocol["kserve-grpc"].spilled == 1
     assert summary.by_protocol["openai"].restricted == 1

@@ -107,12 +107,12 @@ class Metadata:
     async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
         raise NotImplementedError
 
-    def of_server(self) -> Metadata:
+    def server_inspector(self) -> Metadata:
         if not self.alive:
             raise NoEligibleEndpoint("no on-prem server answers")
         return self
 
-    def of_model(self, model: str) -> tuple[Metadata, str]:
+    def model_inspector(self, model: str) -> tuple[Metadata, str]:
         if model not in self.here:
             raise NoEligibleEndpoint("no server answers for this model")
         return self, self.here[model]

@@ -55,7 +55,7 @@ class Gateway:
 
     async def holds(self, who: str, count: int) -> None:
         async with asyncio.timeout(10):
-            while self.budget.of(who) != count:  # noqa: ASYNC110 - it has no event for it
+            while self.budget.held_by(who) != count:  # noqa: ASYNC110 - it has no event for it
                 await asyncio.sleep(0.005)
 
     async def peer(self) -> Peer:
@@ -208,7 +208,7 @@ async def test_what_is_given_up_or_served_is_room_again(way: Any) -> None:
         await run.holds("a", 2 * held_by(way))
         assert await first.served()
         async with asyncio.timeout(10):
-            while run.budget.of("a") > held_by(way):  # noqa: ASYNC110 - as above
+            while run.budget.held_by("a") > held_by(way):  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.005)
         await run.ends.aclose()
         await run.holds("a", 0)

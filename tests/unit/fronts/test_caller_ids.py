@@ -49,10 +49,10 @@ async def test_a_trace_goes_on_and_its_alias_is_recorded() -> None:
             request = requests[-1]
             assert answer.headers["traceparent"][3:35] == TRACE, front
             assert request.traceparent[3:35] == TRACE
-            assert request.record_trace == made.aliases.of_trace(TRACE)
+            assert request.record_trace == made.aliases.trace_alias(TRACE)
             assert answer.headers["x-request-id"] == asked
             if front != "grpc-stream":  # whose calls have ids of their own
-                assert request.record_id == made.aliases.of_call(asked)
+                assert request.record_id == made.aliases.call_alias(asked)
 
 
 @pytest.mark.parametrize("case", IDS)
@@ -70,7 +70,7 @@ async def test_an_id_that_may_be_content_goes_nowhere(case: str) -> None:
         for front, ask in fronts.items():
             answer = await ask({"traceparent": f"00-{trace}-{span}-01", "tracestate": "a=b"})
             request = requests[-1]
-            assert request.record_trace == made.aliases.of_trace(trace), front
+            assert request.record_trace == made.aliases.trace_alias(trace), front
             told = repr((answer.headers, spans, request.traceparent, request.record_trace))
             if span == CARD:
                 assert spans[-1][1] != CARD
@@ -97,7 +97,7 @@ async def test_all_calls_of_a_stream_are_found_by_its_trace() -> None:
             metadata = (("traceparent", f"00-{trace}-{SPAN}-01"),)
             _ = [a async for a in front.stub.ModelStreamInfer(iter(messages), metadata=metadata)]
             traces = {request.record_trace for request in requests[-2:]}
-            assert traces == {made.aliases.of_trace(trace)}
+            assert traces == {made.aliases.trace_alias(trace)}
     assert len({request.id for request in requests}) == 4
 
 
@@ -105,4 +105,4 @@ def test_a_uuid_that_is_a_number_is_not_recorded() -> None:
     made, _ = services()
     asked = str(uuid.UUID(CARD.zfill(32)))
     arrival = intake.arrive({"x-request-id": asked}, made)
-    assert (arrival.request_id, arrival.recorded_id) == (asked, made.aliases.of_call(asked))
+    assert (arrival.request_id, arrival.recorded_id) == (asked, made.aliases.call_alias(asked))

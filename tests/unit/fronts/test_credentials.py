@@ -103,7 +103,7 @@ async def test_every_front_knows_callers_alike(
     caplog.set_level(logging.DEBUG)
     seen = Seen()
     refused: list[tuple[str, str]] = []
-    callers = Callers(KEYS, tenants=TENANTS, refusal_told=lambda *told: refused.append(told))
+    callers = Callers(KEYS, tenants=TENANTS, on_refusal=lambda *told: refused.append(told))
     async with every_front(services(callers, seen)) as fronts:
         told = {name: await ask(case.headers) for name, ask in fronts.items()}
     assert set(told) == FRONTS
@@ -129,11 +129,11 @@ async def test_every_front_knows_callers_alike(
 async def test_an_issued_key_is_known_and_refused_on_every_front(tmp_path: Path) -> None:
     vault, seen = Vault(tmp_path), Seen()
     issued = vault.create("acme")
-    vault.issued.look()
+    vault.issued.poll()
     async with every_front(services(vault.callers, seen)) as fronts:
         served = [await ask(bearing(issued)) for ask in fronts.values()]
         vault.store.revoke(issued[7:19], vault.times.wall_s)
-        vault.issued.look()
+        vault.issued.poll()
         refused = [await ask(bearing(issued)) for ask in fronts.values()]
         vault.times.pass_s(9)
         unchecked = [await ask(bearing(issued)) for ask in fronts.values()]
@@ -149,13 +149,13 @@ async def test_a_key_that_is_revoked_ends_with_the_next_call_of_an_open_stream(
 ) -> None:
     vault, seen = Vault(tmp_path), Seen()
     issued = vault.create("acme")
-    vault.issued.look()
+    vault.issued.poll()
     async with running_front(made=services(vault.callers, seen)) as front:
         stream = front.stub.ModelStreamInfer(metadata=tuple(bearing(issued).items()))
         await stream.write(infer_request(MODEL))
         assert not (await stream.read()).error_message
         vault.store.revoke(issued[7:19], vault.times.wall_s)
-        vault.issued.look()
+        vault.issued.poll()
         await stream.write(infer_request(MODEL))
         assert "not accepted" in (await stream.read()).error_message
         await stream.done_writing()

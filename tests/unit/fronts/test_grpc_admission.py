@@ -19,7 +19,7 @@ from gateway.core.held_bytes import BodyShare, HeldBytes
 from gateway.core.types import InferenceReply, InferenceRequest
 from gateway.protocols.http2 import Code
 from gateway.protocols.http2.bounds import CONNECTION_WINDOW
-from gateway.protocols.http2.exchange import Exchange
+from gateway.protocols.http2.exchange import Http2Exchange
 from gateway.server import compression
 from tests.unit.grpc_rig import (
     Pipeline,
@@ -212,7 +212,7 @@ async def test_what_all_connections_hold_together_is_bounded() -> None:
     limits = LimitSettings(max_body_bytes=8 << 20)
     budget = HeldBytes(10 << 20)  # of which one caller has half
     async with running_front(Pipeline().handle, limits=limits) as first:
-        services = replace(first.services, held_bytes=budget, error_told=noted)
+        services = replace(first.services, held_bytes=budget, on_error=noted)
     NOTED.clear()
     async with running_front(made=services) as run:
         begun = [frame(DATA, 0, 1, part) for part in (message(bytes(6 << 20))[: 1 << 20],)]
@@ -370,7 +370,7 @@ async def test_messages_that_are_all_there_leave_others_their_turn() -> None:
         peer.send(peer.head(1, request(STREAM, AUTHORIZED)))
         await peer.until_read()
         connection = connection_of(run)
-        exchange = Exchange(connection, connection._streams[1].head, 0.0)
+        exchange = Http2Exchange(connection, connection._streams[1].head, 0.0)
         exchange.serving = connection._streams[1].serving
         exchange.pieces.add(message(b"one") * 3000)
         others = asyncio.create_task(counting())

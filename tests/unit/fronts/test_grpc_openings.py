@@ -112,15 +112,15 @@ async def test_a_caller_is_asked_for_its_key_once_for_a_head() -> None:
 async def test_an_issued_key_is_looked_at_for_each_call(tmp_path: Path) -> None:
     vault = Vault(tmp_path)
     issued = vault.create("acme")
-    vault.issued.look()
+    vault.issued.poll()
     async with connected(vault.callers) as rig:
         assert await rig.ask(issued) == OK
         vault.times.pass_s(9)
         assert await rig.ask(issued) == UNAVAILABLE
-        vault.issued.look()
+        vault.issued.poll()
         assert await rig.ask(issued) == OK
         vault.store.revoke(issued[7:19], vault.times.wall_s)
-        vault.issued.look()
+        vault.issued.poll()
         assert await rig.ask(issued) == UNAUTHENTICATED
 
 
@@ -183,7 +183,7 @@ async def test_a_model_that_a_key_may_not_use_is_refused_each_time() -> None:
 async def test_a_caller_that_has_become_another_has_its_own_terms(tmp_path: Path) -> None:
     vault = Vault(tmp_path)
     issued = vault.create("acme")
-    vault.issued.look()
+    vault.issued.poll()
     async with connected(vault.callers) as rig:
         for looked_for in (True, False, False, True):
             vault.issued.looked_for = lambda added, known=looked_for: known  # type: ignore[misc]

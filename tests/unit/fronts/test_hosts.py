@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.server.hosts import HostNotAllowed, Hosts, OriginNotAllowed
+from gateway.server.hosts import AllowedHosts, HostNotAllowed, OriginNotAllowed
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve
 from tests.live import serving as live
@@ -23,14 +23,14 @@ OTHERS += ["[fe80::1]", "evil.example:8080", "xlocalhost", "2130706433", "spill.
 
 @pytest.mark.parametrize("host", OURS)
 def test_it_answers_to_its_names(host: str) -> None:
-    hosts = Hosts("0.0.0.0", ["spill.example"])
+    hosts = AllowedHosts("0.0.0.0", ["spill.example"])
     hosts.check(host, None, "10.0.0.7")
     hosts.check("localhost", f"http://{host}", "10.0.0.7")
 
 
 @pytest.mark.parametrize("host", OTHERS)
 def test_it_answers_to_no_other(host: str) -> None:
-    hosts = Hosts("0.0.0.0", ["spill.example"])
+    hosts = AllowedHosts("0.0.0.0", ["spill.example"])
     with pytest.raises(HostNotAllowed):
         hosts.check(host, None, "10.0.0.7")
     with pytest.raises(OriginNotAllowed):
@@ -40,20 +40,20 @@ def test_it_answers_to_no_other(host: str) -> None:
 @pytest.mark.parametrize("origin", ["null", "", "file://", "http://[", "chrome-extension://abc"])
 def test_a_page_of_nowhere_may_not_call(origin: str) -> None:
     with pytest.raises(OriginNotAllowed):
-        Hosts("127.0.0.1", []).check("localhost", origin, "127.0.0.1")
+        AllowedHosts("127.0.0.1", []).check("localhost", origin, "127.0.0.1")
 
 
 def test_the_address_that_it_listens_on_is_its_name() -> None:
-    Hosts("10.1.1.1", []).check("10.1.1.1:8080", None, "10.0.0.7")
-    Hosts("::", []).check("", None, None)  # HTTP/1.0 needs no host
+    AllowedHosts("10.1.1.1", []).check("10.1.1.1:8080", None, "10.0.0.7")
+    AllowedHosts("::", []).check("", None, None)  # HTTP/1.0 needs no host
     with pytest.raises(HostNotAllowed):
-        Hosts("::", []).check("[::]", None, None)
+        AllowedHosts("::", []).check("[::]", None, None)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_each_request_on_a_connection_is_looked_at() -> None:
-    given = replace(services(Pipeline()), hosts=Hosts("127.0.0.1", []))
+    given = replace(services(Pipeline()), hosts=AllowedHosts("127.0.0.1", []))
     async with serving(App(given, [kserve.front(given)])) as port:
         client = await Client.to(port)
         for host, origin, status in (

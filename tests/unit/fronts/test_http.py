@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.core.errors import GatewayError, Saturated
-from gateway.server.http import App, ClosingResponse, Front, exchange_of, read_body
+from gateway.server.http import App, ClosingResponse, Front, read_body, request_exchange
 from gateway.server.intake import RequestContext
 from gateway.server.kserve import front as kserve
 from tests.laps import within
@@ -77,16 +77,16 @@ async def rig() -> AsyncIterator[Rig]:
     found = Rig(0, pipeline, chunks, lambda: None)
 
     async def echo(request: Request) -> Response:
-        body = await read_body(exchange_of(request), given.limits, None)
+        body = await read_body(request_exchange(request), given.limits, None)
         told = json.dumps({"size": len(body), "late": request.headers.get("x-late")})
         return Response(told)
 
     async def stream(request: Request) -> Response:
-        await read_body(exchange_of(request), given.limits, None)
+        await read_body(request_exchange(request), given.limits, None)
         return ClosingResponse(found.chunks, 202, {"X-Told": "yes"}, stall_s=0.3)
 
     async def slow(request: Request) -> Response:
-        await read_body(exchange_of(request), given.limits, None)
+        await read_body(request_exchange(request), given.limits, None)
         await found.work()
         return Response("done")
 

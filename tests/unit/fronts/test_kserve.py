@@ -22,7 +22,7 @@ from gateway.core.errors import (
     UpstreamRefused,
 )
 from gateway.core.types import ONPREM_ONLY, JsonBody, RestBody, Tensor, TensorCall, WireProtocol
-from gateway.protocols.http.exchange import Exchange
+from gateway.protocols.http.exchange import HttpExchange
 from gateway.protocols.oip import grpc
 from gateway.protocols.oip.datatypes import MAX_TENSORS
 from gateway.protocols.oip.reply import TensorReply
@@ -72,7 +72,7 @@ async def rig() -> AsyncIterator[Rig]:
     guarded = services(found.pipeline, found.metadata, keys)
     app, keyed = (App(s, [kserve.front(s)]) for s in (given, guarded))
 
-    async def either(exchange: Exchange) -> None:
+    async def either(exchange: HttpExchange) -> None:
         asked = exchange.headers.get("x-rig") == "keyed"
         await (keyed if asked else app)(exchange)
 

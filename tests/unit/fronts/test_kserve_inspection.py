@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.config import KeySettings
-from gateway.protocols.http.exchange import Exchange
+from gateway.protocols.http.exchange import HttpExchange
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve
 
@@ -50,7 +50,7 @@ async def rig() -> AsyncIterator[Rig]:
     guarded = services(found.pipeline, found.metadata, keys)
     app, keyed = (App(s, [kserve.front(s)]) for s in (given, guarded))
 
-    async def either(exchange: Exchange) -> None:
+    async def either(exchange: HttpExchange) -> None:
         asked = exchange.headers.get("x-rig") == "keyed"
         await (keyed if asked else app)(exchange)
 

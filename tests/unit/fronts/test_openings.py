@@ -120,15 +120,15 @@ async def test_a_caller_is_asked_for_its_key_once_for_a_head(path: str) -> None:
 async def test_an_issued_key_is_looked_at_for_each_call(path: str, tmp_path: Path) -> None:
     vault = Vault(tmp_path)
     issued = vault.create("acme")
-    vault.issued.look()
+    vault.issued.poll()
     async with connected(services(vault.callers)) as rig:
         assert (await rig.ask(path, issued)).status == 200
         vault.times.pass_s(9)
         assert (await rig.ask(path, issued)).status == 503
-        vault.issued.look()
+        vault.issued.poll()
         assert (await rig.ask(path, issued)).status == 200
         vault.store.revoke(issued[7:19], vault.times.wall_s)
-        vault.issued.look()
+        vault.issued.poll()
         assert (await rig.ask(path, issued)).status == 401
 
 
@@ -208,7 +208,7 @@ async def test_ids_that_stand_in_the_head_are_those_of_each_of_its_calls() -> No
 async def test_a_caller_that_has_become_another_has_its_own_terms(tmp_path: Path) -> None:
     vault = Vault(tmp_path)
     issued = vault.create("acme")
-    vault.issued.look()
+    vault.issued.poll()
     async with connected(services(vault.callers)) as rig:
         for looked_for in (True, False, False, True):
             vault.issued.looked_for = lambda added, known=looked_for: known  # type: ignore[misc]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from gateway.accounting.ledger.report import BadQuestion, Question
+from gateway.accounting.ledger.report import BadQuestion, ReportQuery
 from gateway.accounting.metrics import Metrics
 from gateway.config import KeySettings
 from gateway.server.http import App
@@ -45,13 +45,13 @@ STATUS: dict[str, Any] = {
 
 class Desk:
     def __init__(self) -> None:
-        self.asked: list[Question] = []
+        self.asked: list[ReportQuery] = []
         self.metrics, self.metadata = Metrics(), Metadata()
         self.metrics.tenant_calls.labels("acme", "onprem", "served").inc()
         self.metrics.limit_refusals.labels("globex", "key", "requests").inc()
         self.metrics.canaries.labels("gpu", "good").inc()
 
-    async def costs(self, question: Question) -> dict[str, Any]:
+    async def costs(self, question: ReportQuery) -> dict[str, Any]:
         self.asked.append(question)
         if question.tenant not in (None, "acme"):
             raise BadQuestion(f"no tenant {question.tenant!r} in the ledger; there are: acme")

@@ -112,9 +112,9 @@ async def test_who_takes_nothing_of_an_answer_is_gone(monkeypatch: pytest.Monkey
 
 
 def _as_taken() -> Any:
-    from gateway.protocols.http.exchange import Exchange
+    from gateway.protocols.http.exchange import HttpExchange
 
-    return Exchange.reply_as_taken
+    return HttpExchange.reply_as_taken
 
 
 # Bodies of HTTP/1.1

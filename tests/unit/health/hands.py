@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gateway.config import HealthSettings
 from gateway.endpoints.health.breaker import Breaker
-from gateway.endpoints.health.lane import LaneHealth
+from gateway.endpoints.health.model_health import ModelHealth
 
 
 class Known(NamedTuple):
@@ -40,12 +40,12 @@ class Bed:
 
     def __post_init__(self) -> None:
         breaker = Breaker(self.clock, dwell_s=self.settings.dwell_s)
-        self.health = LaneHealth(self.clock, self.settings, breaker)
+        self.health = ModelHealth(self.clock, self.settings, breaker)
         if self.proven:
             self.health.prove()
 
     def asks(self) -> object:
         """A call, which begins to wait."""
         waiting = object()
-        self.health.asked(waiting, self.clock())
+        self.health.claim(waiting, self.clock())
         return waiting

@@ -21,7 +21,7 @@ def config(text: str) -> Any:
 
 
 def of(text: str) -> TensorCall:
-    return canary.of_config(config(text))
+    return canary.config_canary(config(text))
 
 
 def test_free_dimensions_become_one_and_numbers_zero() -> None:
@@ -49,7 +49,7 @@ def test_what_is_optional_is_left_out() -> None:
 def test_a_generation_is_of_one_token() -> None:
     (tensor,) = of('input { name: "max_tokens" data_type: TYPE_INT32 dims: [1] }').inputs
     assert int.from_bytes(tensor.data, "little") == 1
-    call = canary.of_task("generate")
+    call = canary.task_canary("generate")
     assert isinstance(call, DocumentCall)
     assert (call.operation, call.document["max_tokens"]) == (Operation.CHAT, 1)
 
@@ -67,7 +67,7 @@ def test_a_sequence_begins_and_ends_with_it() -> None:
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*/config.pbtxt")), ids=lambda p: p.parent.name)
 def test_every_model_that_ships_has_a_canary_that_can_be_sent(path: Path) -> None:
     found = config(path.read_text())
-    call = canary.of_config(found)
+    call = canary.config_canary(found)
     assert b"".join(encode_request(call, found.name))
     assert {t.name for t in call.inputs} == {i.name for i in found.input if not i.optional}
     assert call.streamed is found.model_transaction_policy.decoupled
@@ -81,5 +81,5 @@ def test_metadata_alone_is_enough() -> None:
             )
         ]
     )
-    (tensor,) = canary.of_metadata(metadata).inputs
+    (tensor,) = canary.metadata_canary(metadata).inputs
     assert (tensor.name, tensor.shape, tensor.data) == ("text", (1, 1), bytes(4))

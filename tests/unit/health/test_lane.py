@@ -5,17 +5,22 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import HealthSettings
-from gateway.endpoints.health.lane import Answer, Doubt, LaneHealth, Verdict
+from gateway.endpoints.health.model_health import (
+    CanaryCause,
+    CanaryResult,
+    HealthChange,
+    ModelHealth,
+)
 from tests.unit.health.hands import COLD, WARM, Bed, Hands, Known
 
 
-def canary(bed: Bed, answer: Answer, took_s: float = 0.02) -> Verdict:
+def canary(bed: Bed, answer: CanaryResult, took_s: float = 0.02) -> HealthChange:
     """Sent now, answered at once."""
     bed.health.asking()
-    return bed.health.told(answer, took_s, WARM)
+    return bed.health.observe(answer, took_s, WARM)
 
 
-def failing(health: LaneHealth, times: int) -> list[bool]:
+def failing(health: ModelHealth, times: int) -> list[bool]:
     return [health.breaker.failed(health.breaker.starts()) for _ in range(times)]
 
 
@@ -26,9 +31,9 @@ def test_silence_raises_doubt_once_it_is_longer_than_answers_take() -> None:
     bed = Bed()
     bed.asks()
     bed.clock.now_s += 0.59
-    assert bed.health.doubt(WARM) is Doubt.NONE
+    assert bed.health.doubt(WARM) is CanaryCause.NONE
     bed.clock.now_s += 0.02
-    assert bed.health.doubt(WARM) is Doubt.SILENT
+    assert bed.health.doubt(WARM) is CanaryCause.SILENT
 
 
 def test_a_model_whose_answers_take_long_may_be_silent_for_long() -> None:
@@ -36,18 +41,18 @@ def test_a_model_whose_answers_take_long_may_be_silent_for_long() -> None:
     bed.asks()
     bed.clock.now_s += 3.9
     slow = Known(0.9, 1.0, 50)
-    assert bed.health.doubt(slow) is Doubt.NONE
+    assert bed.health.doubt(slow) is CanaryCause.NONE
     bed.clock.now_s += 0.2
-    assert bed.health.doubt(slow) is Doubt.SILENT
+    assert bed.health.doubt(slow) is CanaryCause.SILENT
 
 
 def test_nothing_is_concluded_soon_while_service_times_are_unknown() -> None:
     bed = Bed()
     bed.asks()
     bed.clock.now_s += 3.5
-    assert bed.health.doubt(COLD) is Doubt.NONE
+    assert bed.health.doubt(COLD) is CanaryCause.NONE
     bed.clock.now_s += 0.2
-    assert bed.health.doubt(COLD) is Doubt.SILENT
+    assert bed.health.doubt(COLD) is CanaryCause.SILENT
 
 
 def test_any_answer_ends_the_silence_also_for_those_who_go_on_waiting() -> None:
@@ -57,9 +62,9 @@ def test_any_answer_ends_the_silence_also_for_those_who_go_on_waiting() -> None:
     bed.health.heard(first)
     bed.clock.now_s += 0.4
     assert bed.health.unanswered_since_s == pytest.approx(100.3)
-    assert bed.health.doubt(WARM) is not Doubt.SILENT
+    assert bed.health.doubt(WARM) is not CanaryCause.SILENT
     bed.clock.now_s += 0.2
-    assert bed.health.doubt(WARM) is Doubt.SILENT
+    assert bed.health.doubt(WARM) is CanaryCause.SILENT
 
 
 def test_callers_with_small_budgets_do_not_hide_the_silence_by_leaving() -> None:
@@ -68,14 +73,14 @@ def test_callers_with_small_budgets_do_not_hide_the_silence_by_leaving() -> None
         ticket = bed.asks()
         bed.clock.now_s += 0.2
         bed.health.gave_up(ticket)
-    assert bed.health.doubt(WARM) is Doubt.SILENT
+    assert bed.health.doubt(WARM) is CanaryCause.SILENT
 
 
 def test_an_idle_model_is_not_silent() -> None:
     bed = Bed()
     bed.health.heard(bed.asks())
     bed.clock.now_s += 60
-    assert bed.health.doubt(WARM) is Doubt.NONE
+    assert bed.health.doubt(WARM) is CanaryCause.NONE
 
 
 def test_three_failures_of_the_model_in_a_row_raise_doubt_and_two_do_not() -> None:
@@ -85,18 +90,18 @@ def test_three_failures_of_the_model_in_a_row_raise_doubt_and_two_do_not() -> No
     bed.health.served(0.02, WARM)
     bed.health.model_failed()
     bed.health.model_failed()
-    assert bed.health.doubt(WARM) is Doubt.NONE
+    assert bed.health.doubt(WARM) is CanaryCause.NONE
     bed.health.model_failed()
-    assert bed.health.doubt(WARM) is Doubt.FAILS
+    assert bed.health.doubt(WARM) is CanaryCause.FAILS
 
 
 @pytest.mark.parametrize(
     ("took_s", "figures", "doubt"),
-    [(0.3, WARM, Doubt.SLOW), (0.2, WARM, Doubt.NONE), (0.9, COLD, Doubt.NONE)],
+    [(0.3, WARM, CanaryCause.SLOW), (0.2, WARM, CanaryCause.NONE), (0.9, COLD, CanaryCause.NONE)],
     ids=["many-times-usual", "not-slow-to-anybody", "no-sample"],
 )
 def test_slow_is_many_times_the_usual_of_a_sufficient_sample(
-    took_s: float, figures: Known, doubt: Doubt
+    took_s: float, figures: Known, doubt: CanaryCause
 ) -> None:
     bed = Bed()
     bed.clock.now_s += 9
@@ -113,11 +118,11 @@ def test_a_call_that_waits_for_long_raises_doubt_although_others_are_answered() 
         ticket = bed.asks()
         bed.clock.now_s += 0.2
         bed.health.heard(ticket)
-    assert bed.health.doubt(WARM) is Doubt.SLOW
-    assert canary(bed, Answer.GOOD) is Verdict.NOTHING
+    assert bed.health.doubt(WARM) is CanaryCause.SLOW
+    assert canary(bed, CanaryResult.GOOD) is HealthChange.NOTHING
     bed.clock.now_s += 0.6
     bed.health.heard()
-    assert bed.health.doubt(WARM) is Doubt.NONE, "some calls simply take long"
+    assert bed.health.doubt(WARM) is CanaryCause.NONE, "some calls simply take long"
 
 
 def test_without_a_canary_that_ever_passed_nothing_is_doubted() -> None:
@@ -125,7 +130,7 @@ def test_without_a_canary_that_ever_passed_nothing_is_doubted() -> None:
     bed.asks()
     bed.health.model_failed()
     bed.clock.now_s += 99
-    assert bed.health.doubt(WARM) is Doubt.NONE
+    assert bed.health.doubt(WARM) is CanaryCause.NONE
 
 
 # What a canary decides
@@ -135,14 +140,14 @@ def test_a_canary_that_passes_clears_callers_who_send_nonsense() -> None:
     bed = Bed()
     for _ in range(3):
         bed.health.model_failed()
-    assert canary(bed, Answer.GOOD) is Verdict.NOTHING
+    assert canary(bed, CanaryResult.GOOD) is HealthChange.NOTHING
     bed.clock.now_s += 9
-    assert bed.health.doubt(WARM) is Doubt.NONE
+    assert bed.health.doubt(WARM) is CanaryCause.NONE
 
 
 def test_a_canary_that_fails_ejects_at_once() -> None:
     bed = Bed()
-    assert canary(bed, Answer.BAD) is Verdict.EJECTED
+    assert canary(bed, CanaryResult.BAD) is HealthChange.EJECTED
     assert not bed.health.breaker.admits()
 
 
@@ -150,7 +155,7 @@ def test_a_canary_that_stays_out_leaves_the_model_to_calls_with_no_other_place()
     bed = Bed()
     bed.asks()
     bed.clock.now_s += 0.8
-    assert canary(bed, Answer.LATE) is Verdict.SLOWED
+    assert canary(bed, CanaryResult.LATE) is HealthChange.SLOWED
     assert bed.health.breaker.admits()
     assert bed.health.state == "slow"
 
@@ -161,29 +166,29 @@ def test_a_canary_that_is_late_on_a_server_that_answers_others_says_nothing() ->
     bed.health.asking()
     bed.clock.now_s += 0.5
     bed.health.heard()
-    assert bed.health.told(Answer.LATE, 0.8, WARM) is Verdict.NOTHING
+    assert bed.health.observe(CanaryResult.LATE, 0.8, WARM) is HealthChange.NOTHING
 
 
 def test_a_second_canary_that_nothing_comes_of_ejects() -> None:
     bed = Bed()
-    canary(bed, Answer.LATE)
+    canary(bed, CanaryResult.LATE)
     bed.clock.now_s += 1
-    assert canary(bed, Answer.LATE) is Verdict.EJECTED
+    assert canary(bed, CanaryResult.LATE) is HealthChange.EJECTED
 
 
 def test_a_stall_that_a_canary_does_not_break_ejects() -> None:
     bed = Bed()
     bed.health.stalled = True
-    assert bed.health.doubt(WARM) is Doubt.STALLED
-    assert canary(bed, Answer.LATE) is Verdict.EJECTED
+    assert bed.health.doubt(WARM) is CanaryCause.STALLED
+    assert canary(bed, CanaryResult.LATE) is HealthChange.EJECTED
 
 
 def test_a_stall_that_a_canary_breaks_is_over() -> None:
     bed = Bed()
     bed.health.stalled = True
-    assert canary(bed, Answer.GOOD) is Verdict.NOTHING
+    assert canary(bed, CanaryResult.GOOD) is HealthChange.NOTHING
     bed.clock.now_s += 1
-    assert bed.health.doubt(WARM) is Doubt.NONE
+    assert bed.health.doubt(WARM) is CanaryCause.NONE
 
 
 # What brings it back
@@ -194,10 +199,10 @@ def test_only_canaries_bring_back_what_they_can_reach() -> None:
     failing(bed.health, 3)
     bed.clock.now_s += 3600
     assert not bed.health.breaker.admits(), "no call is let through to find out"
-    assert canary(bed, Answer.GOOD) is Verdict.NOTHING
-    assert canary(bed, Answer.BAD) is Verdict.NOTHING
-    assert canary(bed, Answer.GOOD) is Verdict.NOTHING, "in a row"
-    assert canary(bed, Answer.GOOD) is Verdict.BACK
+    assert canary(bed, CanaryResult.GOOD) is HealthChange.NOTHING
+    assert canary(bed, CanaryResult.BAD) is HealthChange.NOTHING
+    assert canary(bed, CanaryResult.GOOD) is HealthChange.NOTHING, "in a row"
+    assert canary(bed, CanaryResult.GOOD) is HealthChange.BACK
     assert bed.health.breaker.admits()
 
 
@@ -218,23 +223,23 @@ def test_no_canary_is_due_before_the_dwell_nor_more_often_than_said() -> None:
 def test_a_server_that_started_anew_has_no_dwell() -> None:
     bed = Bed()
     failing(bed.health, 3)
-    bed.health.came_up()
+    bed.health.server_up()
     assert bed.health.due()
 
 
 def test_what_went_down_comes_back_by_one_canary_and_not_by_being_up() -> None:
     bed = Bed()
     bed.health.put_out()
-    bed.health.came_up()
+    bed.health.server_up()
     assert not bed.health.breaker.admits()
-    assert canary(bed, Answer.GOOD) is Verdict.BACK
+    assert canary(bed, CanaryResult.GOOD) is HealthChange.BACK
     assert bed.health.breaker.admits()
 
 
 def test_without_canaries_a_call_is_the_probe_of_what_went_down() -> None:
     bed = Bed(proven=False)
     bed.health.put_out()
-    bed.health.came_up()
+    bed.health.server_up()
     assert bed.health.breaker.admits()
     epoch = bed.health.breaker.starts()
     assert not bed.health.breaker.admits(), "one at a time"
@@ -244,28 +249,28 @@ def test_without_canaries_a_call_is_the_probe_of_what_went_down() -> None:
 
 def test_what_was_slow_is_back_when_canaries_are_as_fast_as_it_used_to_be() -> None:
     bed = Bed()
-    canary(bed, Answer.LATE)
+    canary(bed, CanaryResult.LATE)
     slow_by_now = Known(1.5, 1.6, 128)
     for _ in range(4):
         bed.health.asking()
-        assert bed.health.told(Answer.GOOD, 1.5, slow_by_now) is Verdict.NOTHING
-    assert canary(bed, Answer.GOOD, 0.03) is Verdict.NOTHING
-    assert canary(bed, Answer.GOOD, 0.03) is Verdict.BACK
+        assert bed.health.observe(CanaryResult.GOOD, 1.5, slow_by_now) is HealthChange.NOTHING
+    assert canary(bed, CanaryResult.GOOD, 0.03) is HealthChange.NOTHING
+    assert canary(bed, CanaryResult.GOOD, 0.03) is HealthChange.BACK
 
 
 def test_what_is_slow_for_a_minute_is_how_fast_it_now_is() -> None:
     bed = Bed()
-    canary(bed, Answer.LATE)
+    canary(bed, CanaryResult.LATE)
     bed.clock.now_s += 61
-    assert canary(bed, Answer.GOOD, 1.5) is Verdict.NOTHING
-    assert canary(bed, Answer.GOOD, 1.5) is Verdict.BACK
+    assert canary(bed, CanaryResult.GOOD, 1.5) is HealthChange.NOTHING
+    assert canary(bed, CanaryResult.GOOD, 1.5) is HealthChange.BACK
 
 
 def test_what_was_ejected_and_is_slow_now_comes_back_for_calls_with_no_other_place() -> None:
     bed = Bed()
-    canary(bed, Answer.BAD)
-    canary(bed, Answer.GOOD, 1.5)
-    assert canary(bed, Answer.GOOD, 1.5) is Verdict.SLOWED
+    canary(bed, CanaryResult.BAD)
+    canary(bed, CanaryResult.GOOD, 1.5)
+    assert canary(bed, CanaryResult.GOOD, 1.5) is HealthChange.SLOWED
     assert bed.health.breaker.admits()
 
 
@@ -284,7 +289,7 @@ def test_a_model_that_is_out_says_when_it_could_be_back_at_the_soonest() -> None
 def back(bed: Bed) -> None:
     while not bed.health.due():
         bed.clock.now_s += 0.05
-    while canary(bed, Answer.GOOD) is not Verdict.BACK:
+    while canary(bed, CanaryResult.GOOD) is not HealthChange.BACK:
         bed.clock.now_s += 0.5
 
 
@@ -300,7 +305,7 @@ def test_a_square_wave_of_failures_makes_at_most_two_transitions_a_period(period
             told = bed.health.breaker
             told.failed(epoch) if fails else told.succeeded(epoch)
         elif bed.health.due():
-            canary(bed, Answer.BAD if fails else Answer.GOOD)
+            canary(bed, CanaryResult.BAD if fails else CanaryResult.GOOD)
         changes += bed.health.breaker.closed is not was_in
         was_in = bed.health.breaker.closed
         bed.clock.now_s += 0.05
@@ -314,8 +319,8 @@ def test_a_square_wave_of_slowness_makes_at_most_two_transitions_a_period(period
     while bed.clock.now_s - start_s < periods * period_s:
         slow = (bed.clock.now_s - start_s) % period_s < period_s / 2
         bed.health.served(0.6 if slow else 0.02, WARM)
-        if bed.health.doubt(WARM) is not Doubt.NONE or bed.health.due():
-            canary(bed, Answer.GOOD, 0.6 if slow else 0.02)
+        if bed.health.doubt(WARM) is not CanaryCause.NONE or bed.health.due():
+            canary(bed, CanaryResult.GOOD, 0.6 if slow else 0.02)
         changes += bed.health.state != was
         was = bed.health.state
         bed.clock.now_s += 0.1
@@ -350,12 +355,12 @@ def test_the_window_opens_by_degrees_once_it_is_back() -> None:
     bed = Bed()
     start = bed.health.slow_start
     bed.clock.now_s += 99
-    assert start.of(40) == 40
+    assert start.limit(40) == 40
     failing(bed.health, 3)
     back(bed)
     opened = []
     for _ in range(7):
-        opened.append(start.of(40))
+        opened.append(start.limit(40))
         bed.clock.now_s += 0.5
     assert opened[0] == 4
     assert opened == sorted(opened)
@@ -366,7 +371,7 @@ def test_the_window_opens_by_degrees_once_it_is_back() -> None:
 def test_a_window_never_closes_to_nothing() -> None:
     bed = Bed()
     bed.health.slow_start.begin()
-    assert bed.health.slow_start.of(1) == 1
+    assert bed.health.slow_start.limit(1) == 1
 
 
 @pytest.mark.parametrize("pattern", ["fff", "ffsffsffs", "fsfsfsfsfs", "sssssfffff"])

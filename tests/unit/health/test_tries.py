@@ -9,9 +9,9 @@ import pytest
 
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, ServedModel, Zone
-from gateway.endpoints.health.canary_runner import Tending
+from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.prober import Watch
-from gateway.endpoints.state import Place
+from gateway.endpoints.state import EndpointState
 from gateway.scheduling.queues import Execution
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
@@ -31,7 +31,7 @@ from tests.unit.harness import (
 )
 
 
-async def learned_nothing(name: str, place: Place) -> bool:
+async def learned_nothing(name: str, place: EndpointState) -> bool:
     return True
 
 
@@ -165,12 +165,12 @@ def test_a_server_that_answers_calls_and_no_probe_is_busy_and_not_down() -> None
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=Silent()))
         watch = Watch(rig.fleet.places, learned_nothing, rig.metrics)
-        look = asyncio.create_task(watch.look_at("gpu"))
+        look = asyncio.create_task(watch.probe("gpu"))
         await asyncio.sleep(0.2)
         await rig.call(request())
         await look
         assert rig.fleet.place("gpu").up
-        await watch.look_at("gpu")
+        await watch.probe("gpu")
         assert not rig.fleet.place("gpu").up, "silent, and nobody was answered"
 
     run(main())
@@ -181,7 +181,7 @@ def test_a_probe_that_this_process_was_too_late_to_read_says_nothing() -> None:
         connector = Silent()
         connector.late_s = 3.0
         rig = Rig(replace(onprem(), connector=connector))
-        await Watch(rig.fleet.places, learned_nothing, rig.metrics).look_at("gpu")
+        await Watch(rig.fleet.places, learned_nothing, rig.metrics).probe("gpu")
         assert rig.fleet.place("gpu").up
 
     run(main())
@@ -196,17 +196,17 @@ def test_a_canary_that_this_process_was_too_late_to_read_says_nothing() -> None:
         for _ in range(20):
             lane.times.observe(0.01)
 
-        async def payload(name: str, place: Place, model: str) -> Payload:
+        async def payload(name: str, place: EndpointState, model: str) -> Payload:
             return DocumentCall(Operation.CHAT, {})
 
         async def late(
-            name: str, place: Place, call: InferenceRequest, served: ServedModel
+            name: str, place: EndpointState, call: InferenceRequest, served: ServedModel
         ) -> None:
             await asyncio.sleep(0.5)
             leap(3.0)
             await asyncio.Event().wait()
 
-        tending = Tending(rig.fleet, rig.catalog, payload, late, rig.metrics, now_s)  # type: ignore[arg-type]
+        tending = CanaryRunner(rig.fleet, rig.catalog, payload, late, rig.metrics, now_s)  # type: ignore[arg-type]
         task = asyncio.create_task(tending.run())
         hung = asyncio.create_task(rig.call(request("restricted", 60.0)))
         await asyncio.sleep(3)

@@ -17,7 +17,7 @@ from gateway.config import KeySettings
 from gateway.core.errors import GatewayError
 from gateway.core.types import EVERYWHERE
 from gateway.protocols.http.connection import HttpConnection
-from gateway.server.http import App, Front, exchange_of, read_body
+from gateway.server.http import App, Front, read_body, request_exchange
 from gateway.server.intake import RequestContext
 from gateway.server.kserve import front as kserve
 from tests.unit.fronts.http_rig import Client, Pipeline, head, services, serving
@@ -56,7 +56,7 @@ async def rig() -> AsyncIterator[Rig]:
     held = asyncio.Event()
 
     async def hold(request: Request) -> Response:
-        await read_body(exchange_of(request), given.limits, None)
+        await read_body(request_exchange(request), given.limits, None)
         await held.wait()
         return Response("done")
 

@@ -15,8 +15,8 @@ from gateway.core.errors import BodyTooLarge
 from gateway.core.types import Sink
 from gateway.protocols.http import ClientLeft
 from gateway.protocols.http.connection import LINGER_S, HttpConnection
-from gateway.protocols.http.exchange import Exchange
-from gateway.protocols.http.head import Head
+from gateway.protocols.http.exchange import HttpExchange
+from gateway.protocols.http.head import HttpHead
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import bound
 from tests.unit.fronts.http_rig import HANG, Client, head
@@ -68,7 +68,7 @@ class Bytes:
 class Rig:
     server: HttpServer
     port: int
-    seen: list[Exchange] = field(default_factory=list)
+    seen: list[HttpExchange] = field(default_factory=list)
     stream: Bytes = field(default_factory=lambda: Bytes([]))
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     clients: list[Client] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Rig:
 
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
-    async def app(exchange: Exchange) -> None:
+    async def app(exchange: HttpExchange) -> None:
         found.seen.append(exchange)
         answer = answers[exchange.head.path]
         try:
@@ -90,24 +90,24 @@ async def rig() -> AsyncIterator[Rig]:
             if not exchange.ended:
                 exchange.cut()
 
-    async def echo(exchange: Exchange) -> None:
+    async def echo(exchange: HttpExchange) -> None:
         body = await exchange.body(CAP)
         exchange.reply(200, f"{JSON}x-told: yes\r\ncontent-length: {len(body)}\r\n", body)
 
-    async def unread(exchange: Exchange) -> None:
+    async def unread(exchange: HttpExchange) -> None:
         exchange.reply(403, "content-length: 2\r\n", b"no")
 
-    async def later(exchange: Exchange) -> None:
+    async def later(exchange: HttpExchange) -> None:
         await found.go_on.wait()
         exchange.reply(200, "content-length: 5\r\n", b"later")
 
-    async def stream(exchange: Exchange) -> None:
+    async def stream(exchange: HttpExchange) -> None:
         await exchange.stream(200, "x-told: yes\r\n", found.stream, stall_s=0.3)
 
-    async def nothing(exchange: Exchange) -> None:
+    async def nothing(exchange: HttpExchange) -> None:
         return
 
-    answers: dict[str, Callable[[Exchange], Awaitable[None]]] = {
+    answers: dict[str, Callable[[HttpExchange], Awaitable[None]]] = {
         "/echo": echo, "/unread": unread, "/later": later, "/stream": stream, "/nothing": nothing,
     }  # fmt: skip
     server = HttpServer(app, connection=partial(HttpConnection, idle_s=0.2))
@@ -321,13 +321,13 @@ class Nobody:
     def abort(self) -> None:
         return
 
-    def answered(self, exchange: Exchange, close: bool, rest: bytes = b"") -> None:
+    def answered(self, exchange: HttpExchange, close: bool, rest: bytes = b"") -> None:
         self.sent.append(rest)
 
 
-def left() -> tuple[Exchange, Nobody]:
+def left() -> tuple[HttpExchange, Nobody]:
     nobody = Nobody()
-    exchange = Exchange(nobody, Head("POST", b"/", "1.1", []), keeps=True)
+    exchange = HttpExchange(nobody, HttpHead("POST", b"/", "1.1", []), keeps=True)
     exchange.caller_left()
     return exchange, nobody
 
@@ -349,8 +349,8 @@ async def test_nothing_is_said_to_one_who_has_left() -> None:
 
 
 async def test_a_body_beyond_its_cap_is_refused_before_it_has_come() -> None:
-    exchange = Exchange(Nobody(), Head("POST", b"/", "1.1", []), keeps=True)
-    exchange.came(bytes(11))
+    exchange = HttpExchange(Nobody(), HttpHead("POST", b"/", "1.1", []), keeps=True)
+    exchange.receive(bytes(11))
     with pytest.raises(BodyTooLarge):
         await exchange.body(10)
 

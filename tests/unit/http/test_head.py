@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.core.errors import MalformedBody, MethodNotAllowed, RequestRejected, RouteNotFound
+from gateway.core.errors import MalformedBody, MethodNotAllowed, RequestRejected, UnknownRoute
 from gateway.protocols.http import head as guard
-from gateway.protocols.http.head import Head
+from gateway.protocols.http.head import HttpHead
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve
 from tests.unit.fronts.http_rig import Answer, Client, Metadata, Pipeline, services, serving
@@ -24,7 +24,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def scope(*headers: tuple[str, str], **changes: Any) -> Head:
+def scope(*headers: tuple[str, str], **changes: Any) -> HttpHead:
     """A sane head, with the given headers behind its host."""
     given = [("host", "localhost"), *headers]
     found: dict[str, Any] = {
@@ -34,17 +34,17 @@ def scope(*headers: tuple[str, str], **changes: Any) -> Head:
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in given],
         **changes,
     }
-    return Head(found["method"], found["target"], found["http_version"], found["headers"])
+    return HttpHead(found["method"], found["target"], found["http_version"], found["headers"])
 
 
-def with_path(raw: str, path: str | None = None) -> Head:
+def with_path(raw: str, path: str | None = None) -> HttpHead:
     """`path`: what the parser makes of it, where that is another one."""
     found = scope(target=raw.encode("latin-1"))
     assert found.path == (raw if path is None else path)
     return found
 
 
-SANE: list[Head] = [
+SANE: list[HttpHead] = [
     scope(),
     scope(("content-length", "10")),
     scope(("transfer-encoding", "Chunked")),
@@ -61,7 +61,7 @@ SANE: list[Head] = [
     scope(target=b"/v2?a=b&c=%00"),
 ]
 
-MALFORMED: list[tuple[Head, str]] = [
+MALFORMED: list[tuple[HttpHead, str]] = [
     (scope(("host", "localhost")), "host: must be sent once"),
     (scope(("host", "elsewhere")), "host: must be sent once"),
     (scope(headers=[]), "host: is missing"),
@@ -102,7 +102,7 @@ MALFORMED: list[tuple[Head, str]] = [
     *[(scope(http_version=version), "HTTP/1.1 or HTTP/1.0") for version in ("0.9", "2.0", "1.2")],
 ]
 
-TOO_LARGE: list[Head] = [
+TOO_LARGE: list[HttpHead] = [
     scope(*[(f"x-{n}", "v") for n in range(guard.MAX_HEADERS)]),
     scope(("x-a", "v" * guard.MAX_HEAD_BYTES)),
     scope(("v" * guard.MAX_HEAD_BYTES, "")),
@@ -110,7 +110,7 @@ TOO_LARGE: list[Head] = [
     scope(target=b"/v2?" + b"a" * guard.MAX_HEAD_BYTES),
 ]
 
-NOWHERE: list[Head] = [
+NOWHERE: list[HttpHead] = [
     with_path("/v2/../status"),
     with_path("/v2/models/.."),
     with_path("/v2/./models"),
@@ -127,12 +127,12 @@ NOWHERE: list[Head] = [
 
 
 @pytest.mark.parametrize("head", SANE)
-def test_a_sane_head_passes(head: Head) -> None:
+def test_a_sane_head_passes(head: HttpHead) -> None:
     guard.check(head)
 
 
 @pytest.mark.parametrize(("head", "words"), MALFORMED)
-def test_a_head_that_could_mean_two_things_is_malformed(head: Head, words: str) -> None:
+def test_a_head_that_could_mean_two_things_is_malformed(head: HttpHead, words: str) -> None:
     with pytest.raises(MalformedBody) as caught:
         guard.check(head)
     assert words in caught.value.message
@@ -140,7 +140,7 @@ def test_a_head_that_could_mean_two_things_is_malformed(head: Head, words: str) 
 
 
 @pytest.mark.parametrize("head", TOO_LARGE)
-def test_a_head_beyond_its_cap_is_refused(head: Head) -> None:
+def test_a_head_beyond_its_cap_is_refused(head: HttpHead) -> None:
     with pytest.raises(MalformedBody) as caught:
         guard.check(head)
     assert caught.value.reason == "head_too_large"
@@ -148,9 +148,9 @@ def test_a_head_beyond_its_cap_is_refused(head: Head) -> None:
 
 @pytest.mark.parametrize("head", NOWHERE)
 def test_a_path_that_two_parsers_could_resolve_in_two_ways_leads_nowhere(
-    head: Head,
+    head: HttpHead,
 ) -> None:
-    with pytest.raises(RouteNotFound):
+    with pytest.raises(UnknownRoute):
         guard.check(head)
 
 
@@ -174,7 +174,7 @@ def test_a_method_that_is_not_of_the_web_is_not_allowed(method: str) -> None:
         scope(http_version=SECRET),
     ],
 )
-def test_a_refusal_repeats_nothing_of_the_head(head: Head) -> None:
+def test_a_refusal_repeats_nothing_of_the_head(head: HttpHead) -> None:
     with pytest.raises(RequestRejected) as caught:
         guard.check(head)
     assert SECRET not in caught.value.message

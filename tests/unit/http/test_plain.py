@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.protocols.http import plain
-from gateway.protocols.http.head import MAX_HEAD_BYTES, MAX_HEADERS, Field, Head, check
+from gateway.protocols.http.head import MAX_HEAD_BYTES, MAX_HEADERS, Field, HttpHead, check
 
 BODY = b'{"model":"m"}'
 USUAL = [
@@ -55,7 +55,7 @@ class Parsed:
 
 def is_read_alike(data: bytes) -> bool:
     """Whether it is plain; then the parser agrees in all."""
-    found = plain.Reader().read(data)
+    found = plain.PlainHeadReader().read(data)
     if found is None:
         return False
     head, body = found
@@ -64,7 +64,7 @@ def is_read_alike(data: bytes) -> bool:
     assert (parsed.heads, parsed.ends, parsed.body) == (1, 1, body)
     assert parser.should_keep_alive()
     assert not parser.should_upgrade()
-    other = Head(
+    other = HttpHead(
         parser.get_method().decode(), parsed.target, parser.get_http_version(), parsed.fields
     )
     check(other)
@@ -160,7 +160,7 @@ def test_a_plain_request_is_read_as_the_parser_reads_it(data: bytes) -> None:
     ],
 )
 def test_whatever_is_not_plain_is_left_to_the_parser(data: bytes) -> None:
-    assert plain.Reader().read(data) is None
+    assert plain.PlainHeadReader().read(data) is None
 
 
 LINES = (b"host: b", b"Content-Length: 13", b"Transfer-Encoding: chunked", b"Connection: close")
@@ -181,34 +181,34 @@ def changed(data: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(CHANGES)
 def test_whatever_is_plain_the_parser_reads_alike(changes: list[tuple[int, int, bytes]]) -> None:
     is_read_alike(changed(request(b"x-a: b"), changes))
 
 
-def told(found: tuple[Head, bytes] | None) -> object:
+def told(found: tuple[HttpHead, bytes] | None) -> object:
     return None if found is None else (found[0].path, dict(found[0].headers), found[1])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200), CHANGES)
 def test_what_came_before_on_a_connection_changes_nothing(
     body: bytes, changes: list[tuple[int, int, bytes]]
 ) -> None:
-    reader = plain.Reader()
+    reader = plain.PlainHeadReader()
     first = request(b"x-a: b", line=b"POST /v1/embeddings HTTP/1.1")
-    assert told(reader.read(first)) == told(plain.Reader().read(first))
+    assert told(reader.read(first)) == told(plain.PlainHeadReader().read(first))
     for data in (
         first.replace(b"Length: 13", b"Length: %d" % len(body)).replace(BODY, body),
         changed(first, changes),
         request(b"x-a: b"),
     ):
-        assert told(reader.read(data)) == told(plain.Reader().read(data))
+        assert told(reader.read(data)) == told(plain.PlainHeadReader().read(data))
 
 
 def test_a_head_that_comes_again_is_the_one_that_is_known() -> None:
-    reader = plain.Reader()
+    reader = plain.PlainHeadReader()
     one, two = reader.read(request()), reader.read(request().replace(b": 13", b": 2")[:-11])
     other = reader.read(request(b"x-a: b"))
     assert one is not None

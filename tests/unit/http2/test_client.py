@@ -11,9 +11,9 @@ import pytest
 
 from gateway.core.errors import UpstreamBusy, UpstreamError, UpstreamRefused, UpstreamUnreachable
 from gateway.endpoints.connectors.open_inference.grpc_failures import ours
-from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, field, fields_of
-from gateway.protocols.http2 import client
-from gateway.protocols.http2.message import Status
+from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, encode_fields, field
+from gateway.protocols.http2 import Code, client
+from gateway.protocols.http2.message import GrpcStatusError
 from tests.laps import within
 from tests.unit.http2.peers import (
     CONTINUATION,
@@ -69,7 +69,7 @@ async def outcome(serve: Serve, *, timeout_s: float = 5.0, **changes: Any) -> by
         calling = wire(address, **changes)
         try:
             return await calling.ask(INFER, b"asked", timeout_s)
-        except Status as exc:
+        except GrpcStatusError as exc:
             found = ours(exc)
             assert isinstance(found, UpstreamError)
             return found
@@ -148,6 +148,8 @@ ANSWERS: dict[str, tuple[Serve, type[UpstreamError]]] = {
     ),
     "too many fields": (answering(head([*HEAD, ("x", "y" * 40_000)])), UpstreamBusy),
     "a malformed head": (answering(head([*HEAD, ("X-One", "1")])), UpstreamUnreachable),
+    "a NUL in a field": (answering(head([*HEAD, ("x-one", "a\0b")])), UpstreamUnreachable),
+    "a line feed in a field": (answering(head([*HEAD, ("x-one", "a\nb")])), UpstreamUnreachable),
     "a pseudo-header behind the answer": (
         answering(head(HEAD), YES, head([*HEAD[:1], *OK], END_HEADERS | END_STREAM)),
         UpstreamUnreachable,
@@ -188,6 +190,27 @@ ANSWERS: dict[str, tuple[Serve, type[UpstreamError]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("surplus", [YES, END], ids=["data", "a second end"])
+async def test_frames_behind_the_end_of_an_answer_end_the_connection(surplus: Any) -> None:
+    codes: list[int] = []
+
+    async def serve(peer: Peer) -> None:
+        peer.send(settings())
+        stream = await asked(peer)
+        answer(peer, stream)
+        peer.send(surplus if isinstance(surplus, bytes) else surplus(peer))
+        codes.append(await peer.goodbye())
+
+    async with server(serve) as address:
+        calling = wire(address)
+        assert await calling.ask(INFER, b"asked", 5.0) == b"yes"
+        async with asyncio.timeout(5):
+            while not codes:  # noqa: ASYNC110 - the endpoint notes it
+                await asyncio.sleep(0.005)
+        await calling.aclose()
+    assert codes == [Code.STREAM_CLOSED]
+
+
 async def test_interim_answers_without_end_are_a_flood() -> None:
     interim = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103")
     found = await outcome(answering(interim * 12_000))
@@ -222,7 +245,7 @@ async def test_a_connection_that_is_lost_takes_its_calls_with_it_and_the_next_ge
 
     async with server(serve) as address:
         calling = wire(address)
-        with pytest.raises(Status, match="lost"):
+        with pytest.raises(GrpcStatusError, match="lost"):
             await calling.ask(INFER, b"", 5)
         assert await calling.ask(INFER, b"", 5) == b"yes"
         await calling.aclose()
@@ -248,7 +271,7 @@ async def test_a_server_that_goes_away_finishes_what_it_began() -> None:
             *(calling.ask(INFER, b"", 5) for _ in range(2)), return_exceptions=True
         )
         assert first == b"yes"
-        assert isinstance(second, Status)
+        assert isinstance(second, GrpcStatusError)
         assert second.code == "UNAVAILABLE"
         assert await calling.ask(INFER, b"", 5) == b"yes"
         await calling.aclose()
@@ -332,7 +355,7 @@ async def test_heads_are_read_with_any_table(table: int) -> None:
     async with server(serve) as address:
         calling = wire(address)
         for at in range(6):
-            own = fields_of([("x-request-id", f"{at}")])
+            own = encode_fields([("x-request-id", f"{at}")])
             assert await calling.ask(INFER, b"", 5, own) == b"yes"
         await calling.aclose()
     assert [h["x-request-id"] for h in heads] == [f"{at}" for at in range(6)]
@@ -365,7 +388,7 @@ async def test_a_call_that_is_given_up_is_reset_at_once() -> None:
             asking.cancel()
             await asyncio.wait_for(reset.wait(), 5)
             lap.ends()
-        with pytest.raises(Status) as caught:
+        with pytest.raises(GrpcStatusError) as caught:
             await calling.ask(INFER, b"", 0.05)
         assert caught.value.code == "DEADLINE_EXCEEDED"
         await calling.aclose()
@@ -387,7 +410,7 @@ async def test_who_waits_for_a_connection_is_bounded_and_does_not_end_it_for_oth
         leaves = asyncio.create_task(calling.ask(INFER, b"", 5))
         await asyncio.sleep(0.01)
         leaves.cancel()
-        with pytest.raises(Status) as caught:
+        with pytest.raises(GrpcStatusError) as caught:
             await hurried
         assert caught.value.code == "DEADLINE_EXCEEDED"
         greet.set()
@@ -431,7 +454,7 @@ async def test_a_closed_wire_fails_what_waits_and_takes_nothing() -> None:
         await asyncio.wait_for(begun.wait(), 5)
         await calling.aclose()
         for asks in (asking, calling.ask(INFER, b"", 5)):
-            with pytest.raises(Status, match="closed"):
+            with pytest.raises(GrpcStatusError, match="closed"):
                 await asks
 
 

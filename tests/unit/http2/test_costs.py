@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.config import LimitSettings
-from gateway.protocols.http2 import Broken, Code, bounds, frames
+from gateway.protocols.http2 import Code, Http2Error, bounds, frames
 from gateway.protocols.http2.connection import Http2Connection
 from gateway.protocols.http2.sender import Stream
 from tests.unit.grpc_rig import Pipeline, infer_request, infer_response, reply, running_front
@@ -127,11 +127,11 @@ async def test_settings_that_change_many_windows_count_as_many_frames() -> None:
         (frames.frame(frames.DATA, 0, 1, b"x"), bounds.STEPS_AT_ONCE),
         (
             frames.frame(frames.HEADERS, frames.END_HEADERS, 1, b"\x83"),
-            bounds.STEPS_AT_ONCE // bounds.STEPS_OF_HEAD,
+            bounds.STEPS_AT_ONCE // bounds.HEAD_STEPS,
         ),
         (
             frames.frame(frames.HEADERS, frames.END_HEADERS, 1, bytes(20_000)),
-            1 + bounds.STEPS_AT_ONCE * bounds.OCTETS_OF_STEP // 20_000,
+            1 + bounds.STEPS_AT_ONCE * bounds.STEP_OCTETS // 20_000,
         ),
     ],
     ids=["data", "heads", "large heads"],
@@ -162,8 +162,16 @@ async def test_a_connection_that_ends_while_others_have_their_turn_takes_nothing
 # Data of streams that have ended
 
 
-async def test_data_of_streams_that_have_ended_earn_nothing() -> None:
+def with_a_stream_reset() -> End:
+    """One that this end has reset while its peer was sending."""
     end = End()
+    end.open(1)
+    end._reset(end._streams[1], Code.CANCEL)
+    return end
+
+
+async def test_data_of_streams_that_have_ended_earn_nothing() -> None:
+    end = with_a_stream_reset()
     end.data_received(frames.frame(frames.DATA, 0, 1, b"x") * 12_000)
     await rested(end)
     assert end.ended_with(Code.ENHANCE_YOUR_CALM)
@@ -171,12 +179,26 @@ async def test_data_of_streams_that_have_ended_earn_nothing() -> None:
 
 async def test_what_is_under_way_when_a_stream_ends_is_no_flood() -> None:
     """All that a peer may have sent of several calls, in frames of the usual size."""
-    end = End()
+    end = with_a_stream_reset()
     for _ in range(4 * bounds.STREAM_WINDOW >> 14):
         end.data_received(frames.frame(frames.DATA, 0, 1, bytes(1 << 14)))
         await rested(end)
     assert not end._lost
     assert frames.window_update(0, bounds.CONNECTION_WINDOW // 2) in end.sent.written
+
+
+async def test_streams_that_this_end_has_reset_are_remembered_within_a_bound() -> None:
+    end = End()
+    streams = range(1, 4999, 2)
+    for stream in streams:
+        end.open(stream)
+        end._reset(end._streams[stream], Code.CANCEL)
+    assert len(end._closed_streams) == 1024
+    end.data_received(frames.frame(frames.DATA, 0, streams[0], b"x"))  # forgotten: not blamed
+    end.data_received(frames.frame(frames.DATA, frames.END_STREAM, streams[-1], b"x"))
+    assert not end._lost
+    end.data_received(frames.frame(frames.DATA, 0, streams[-1], b"x"))
+    assert end.ended_with(Code.STREAM_CLOSED)
 
 
 async def test_a_call_that_is_answered_takes_no_more_data() -> None:
@@ -358,6 +380,6 @@ async def test_small_frames_are_held_in_little_more_than_they_say() -> None:
 
 
 def test_a_frame_without_data_is_bounded_by_what_a_block_may_have() -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(Http2Error):
         bounds.check_size(frames.GOAWAY, bounds.BLOCK_BYTES + 1)
     bounds.check_size(frames.GOAWAY, bounds.BLOCK_BYTES)

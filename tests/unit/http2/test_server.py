@@ -156,7 +156,7 @@ BROKEN: dict[str, tuple[bytes, Code]] = {
         settings() + frame(WINDOW, 0, 0, number((1 << 31) - 1)), Code.FLOW_CONTROL_ERROR,
     ),
     "a window that does not grow": (
-        settings() + frame(WINDOW, 0, 0, number(0)), Code.FLOW_CONTROL_ERROR,
+        settings() + frame(WINDOW, 0, 0, number(0)), Code.PROTOCOL_ERROR,
     ),
     "a frame size that is none": (settings(frame=100), Code.PROTOCOL_ERROR),
     "a PING cut short": (settings() + frame(PING, 0, 0, b"x"), Code.FRAME_SIZE_ERROR),

@@ -37,7 +37,7 @@ def settings(found: Imported, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def told(found: Imported, weight: Weight) -> list[str]:
-    return [f"{note.where}: {note.told}" for note in found.notes if note.weight is weight]
+    return [f"{note.where}: {note.text}" for note in found.notes if note.weight is weight]
 
 
 @pytest.mark.parametrize(

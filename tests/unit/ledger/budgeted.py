@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.accounting.ledger.entry import Entry
-from gateway.accounting.ledger.ledger import Ledger, Thread
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.ledger import Ledger, LedgerThread
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.ledger.opening import opened
-from gateway.accounting.ledger.store import Store
+from gateway.accounting.ledger.store import LedgerStore
 from gateway.accounting.pricing import nano
 from gateway.accounting.spill import Reservation, SpillBudgets, SpillControl, SpillStop
 from gateway.core import ambient
@@ -58,7 +58,7 @@ class Budgeted:
     ledger: Ledger
     spill: SpillControl
     told: Told
-    store: Store
+    store: LedgerStore
 
     async def reserve(self, tenant: str, nano_usd: int, deadline: Deadline) -> Reservation:
         reserved = self.spill.reserve(tenant, nano_usd)
@@ -87,13 +87,18 @@ def entry(tenant: str = "ward", usd: float = _PRICE_USD, **other: object) -> Ent
 
 @contextlib.asynccontextmanager
 async def budgeted(
-    path: Path, dsn: str | None, everybody: Limits, of_tenants: Mapping[str, Limits] | None = None
+    path: Path,
+    dsn: str | None,
+    everybody: BudgetLimits,
+    of_tenants: Mapping[str, BudgetLimits] | None = None,
 ) -> AsyncIterator[Budgeted]:
     budgets = SpillBudgets(everybody, of_tenants or {}, ambient.monotonic_s, ambient.wall_s)
     spill = SpillControl(SpillStop(None, ambient.monotonic_s), budgets, lease_wait_s=_PATIENT_S)
     told = Told()
     store = await asyncio.to_thread(opened, path, dsn, ambient.wall_s)
-    ledger = Ledger(store, budgets.limits, budgets, told, ambient.monotonic_s, Thread(), 60.0, 400)
+    ledger = Ledger(
+        store, budgets.limits, budgets, told, ambient.monotonic_s, LedgerThread(), 60.0, 400
+    )
     spill.leases = ledger.leases
     await ledger.start()
     try:
@@ -103,7 +108,7 @@ async def budgeted(
 
 
 async def _spend(path: Path, dsn: str | None, usd: float, calls: int) -> None:
-    async with budgeted(path, dsn, Limits.usd(total=usd)) as it:
+    async with budgeted(path, dsn, BudgetLimits.usd(total=usd)) as it:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         given = await asyncio.gather(*(it.spend() for _ in range(calls)))
@@ -112,7 +117,7 @@ async def _spend(path: Path, dsn: str | None, usd: float, calls: int) -> None:
 
 
 async def _write_for_ever(path: Path, dsn: str | None) -> None:
-    async with budgeted(path, dsn, Limits.usd(total=1e6)) as it:
+    async with budgeted(path, dsn, BudgetLimits.usd(total=1e6)) as it:
         written = 0
         while True:
             for _ in range(20):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.accounting.ledger.database import Database
+from gateway.accounting.ledger.database import LedgerDatabase
 from gateway.accounting.ledger.opening import opened, to_read
-from gateway.accounting.ledger.store import Store
+from gateway.accounting.ledger.store import LedgerStore
 from tests.unit.ledger import postgres_server
 from tests.unit.ledger.entries import WallClock
 
@@ -23,10 +23,10 @@ class Where:
     dsn: str | None
     clock: WallClock
 
-    def store(self) -> Store:
+    def store(self) -> LedgerStore:
         return opened(self.path, self.dsn, self.clock)
 
-    def database(self) -> Database:
+    def database(self) -> LedgerDatabase:
         return to_read(self.path, self.dsn)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gateway.accounting.ledger.database import integer
-from gateway.accounting.ledger.limits import Limits
-from gateway.accounting.ledger.report import Question, report
+from gateway.accounting.ledger.limits import BudgetLimits
+from gateway.accounting.ledger.report import ReportQuery, report
 from gateway.accounting.pricing import nano
 from gateway.core.deadline import Deadline
 from gateway.core.errors import SpillClosed
@@ -39,7 +39,7 @@ async def all_at_once(it: Budgeted, calls: int, tenant: str = "ward") -> int:
 
 def test_of_200_calls_at_once_a_budget_for_20_admits_20(place: Where) -> None:
     async def main() -> None:
-        async with budgeted(place.path, place.dsn, Limits.usd(total=20)) as it:
+        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
             assert await all_at_once(it, 200) == 20
             assert await all_at_once(it, 200) == 0
 
@@ -49,8 +49,8 @@ def test_of_200_calls_at_once_a_budget_for_20_admits_20(place: Where) -> None:
 
 def test_each_tenant_has_a_budget_of_its_own_beside_everybodys(place: Where) -> None:
     async def main() -> None:
-        own = {"ward": Limits.usd(month=3), "lab": Limits.usd(day=50)}
-        async with budgeted(place.path, place.dsn, Limits.usd(total=10), own) as it:
+        own = {"ward": BudgetLimits.usd(month=3), "lab": BudgetLimits.usd(day=50)}
+        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=10), own) as it:
             assert await all_at_once(it, 20, "ward") == 3
             assert await all_at_once(it, 20, "lab") == 7
             assert await all_at_once(it, 20, "nobody in particular") == 0
@@ -62,7 +62,7 @@ def test_what_was_not_spent_in_the_end_is_free_again(place: Where) -> None:
     """Of each exit: the reservation is of what it can cost, the settlement of what it did."""
 
     async def main() -> None:
-        async with budgeted(place.path, place.dsn, Limits.usd(total=2)) as it:
+        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=2)) as it:
             for _ in range(30):
                 reserved = await it.reserve("ward", nano(2.0), Deadline.after(5.0))
                 reserved.settle(0)
@@ -73,7 +73,7 @@ def test_what_was_not_spent_in_the_end_is_free_again(place: Where) -> None:
 
 def test_a_call_that_leaves_while_it_waits_for_its_lease_holds_nothing(place: Where) -> None:
     async def main() -> None:
-        async with budgeted(place.path, place.dsn, Limits.usd(total=20)) as it:
+        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
             waiting = [asyncio.create_task(it.spend()) for _ in range(50)]
             await waiting[0]  # the second now asks for all others
             for _ in range(3):
@@ -90,7 +90,7 @@ def test_a_call_that_leaves_while_it_waits_for_its_lease_holds_nothing(place: Wh
 
 def test_a_restart_knows_what_was_spent(place: Where) -> None:
     async def spend(usd: float, calls: int) -> tuple[int, str]:
-        async with budgeted(place.path, place.dsn, Limits.usd(day=usd)) as it:
+        async with budgeted(place.path, place.dsn, BudgetLimits.usd(day=usd)) as it:
             closed = it.spill.closed("ward")
             return await all_at_once(it, calls), closed
 
@@ -131,7 +131,7 @@ def test_nothing_that_was_committed_is_lost_by_kills(place: Where) -> None:
         assert kept % each == 0
 
     async def main() -> None:
-        async with budgeted(place.path, place.dsn, Limits.usd(total=kept / 1e9 + 1.0)) as it:
+        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=kept / 1e9 + 1.0)) as it:
             assert await all_at_once(it, 2) == 1
 
     asyncio.run(main())
@@ -139,12 +139,12 @@ def test_nothing_that_was_committed_is_lost_by_kills(place: Where) -> None:
 
 def test_the_report_adds_up_to_what_the_budgets_have(place: Where) -> None:
     async def main() -> None:
-        async with budgeted(place.path, place.dsn, Limits.usd(total=20)) as it:
+        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
             await asyncio.gather(*(it.spend(f"t{n % 3}", 0.3) for n in range(30)))
 
     asyncio.run(main())
     database = place.database()
-    found = report(database, Question(by="tenant"), {}, entry().at_s)
+    found = report(database, ReportQuery(by="tenant"), {}, entry().at_s)
     database.close()
     assert found.whole.cloud == total_of(place) == nano(0.3) * 30
     assert [g.attempts for g in found.groups] == [10, 10, 10]
@@ -178,7 +178,7 @@ async def _outage(it: Budgeted, stop: Callable[[], None], start: Callable[[], No
 
 def test_while_the_disk_is_full_nothing_leaves_and_nothing_is_lost(tmp_path: Path) -> None:
     async def main() -> None:
-        async with budgeted(tmp_path / "ledger.db", None, Limits.usd(total=20)) as it:
+        async with budgeted(tmp_path / "ledger.db", None, BudgetLimits.usd(total=20)) as it:
             database = it.store._database
 
             def most_pages(count: int) -> None:
@@ -195,7 +195,7 @@ def test_a_disk_with_room_for_little_keeps_the_cloud_closed(
     """S1: else it opens with every look at which nothing has to be written, and closes again."""
 
     async def main() -> None:
-        async with budgeted(tmp_path / "ledger.db", None, Limits.usd(total=20)) as it:
+        async with budgeted(tmp_path / "ledger.db", None, BudgetLimits.usd(total=20)) as it:
             database = it.store._database
             assert await it.spend()
             await it.ledger.flush()
@@ -228,7 +228,7 @@ def test_while_the_database_is_out_nothing_leaves_and_nothing_is_lost(
 ) -> None:
     async def main() -> None:
         dsn = postgres.fresh()
-        async with budgeted(tmp_path / "unused", dsn, Limits.usd(total=20)) as it:
+        async with budgeted(tmp_path / "unused", dsn, BudgetLimits.usd(total=20)) as it:
             await _outage(it, postgres.stop, postgres.start)
 
     asyncio.run(main())
@@ -238,7 +238,7 @@ def test_what_another_process_spends_closes_the_cloud_here_too(place: Where) -> 
     """Decisions read memory, which is told of it; at the door the leases know at once."""
 
     async def main() -> None:
-        limits = Limits.usd(total=5)
+        limits = BudgetLimits.usd(total=5)
         async with (
             budgeted(place.path, place.dsn, limits) as one,
             budgeted(place.path, place.dsn, limits) as other,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.accounting.ledger.database import Value
 from gateway.accounting.ledger.entry import Entry
-from gateway.accounting.ledger.limits import day_of
+from gateway.accounting.ledger.limits import day_text
 from gateway.accounting.ledger.store import _days, _grouped
 from gateway.core.types import Zone
 from tests.unit.ledger.entries import DAY_S, NOON_S
@@ -41,7 +41,7 @@ def one_by_one(entries: Iterable[Entry]) -> dict[tuple[Value, ...], list[int]]:
     """As plainly as can be."""
     found: dict[tuple[Value, ...], Counter[int]] = {}
     for e in entries:
-        key = (day_of(e.at_s), e.tenant, e.model, e.endpoint, e.zone, e.reason,
+        key = (day_text(e.at_s), e.tenant, e.model, e.endpoint, e.zone, e.reason,
                int(e.restricted))  # fmt: skip
         served, compared = e.result == "served", e.cloud_nano_usd is not None
         values = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.accounting.ledger.database import LedgerDown
-from gateway.accounting.ledger.limits import Limits
+from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.ledger.postgres import PostgresDatabase
 from gateway.accounting.ledger.watchdog import AnswerWatchdog
 from gateway.accounting.pricing import nano
@@ -51,7 +51,7 @@ def test_a_ledger_whose_server_freezes_closes_the_cloud_and_opens_it_again(
     postgres: Server, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        async with budgeted(tmp_path, postgres.fresh(), Limits.usd(total=1000)) as it:
+        async with budgeted(tmp_path, postgres.fresh(), BudgetLimits.usd(total=1000)) as it:
             attending = asyncio.create_task(it.ledger.run())
             assert await it.spend()
             with postgres.frozen():
@@ -102,7 +102,7 @@ class Unanswered:
 def test_a_call_waits_no_longer_for_a_lease_than_the_settings_say() -> None:
     async def main() -> None:
         clock = ambient.monotonic_s
-        budgets = SpillBudgets(Limits.usd(total=10), {}, clock, ambient.wall_s)
+        budgets = SpillBudgets(BudgetLimits.usd(total=10), {}, clock, ambient.wall_s)
         spill = SpillControl(SpillStop(None, clock), budgets)
         spill.leases = Unanswered()
         reserved = spill.reserve("ward", nano(1.0))
@@ -117,7 +117,7 @@ def test_a_call_waits_no_longer_for_a_lease_than_the_settings_say() -> None:
 
 def test_an_answer_that_comes_too_late_for_one_call_is_there_for_the_next(tmp_path: Path) -> None:
     async def main() -> None:
-        async with budgeted(tmp_path / "ledger.db", None, Limits.usd(total=100)) as it:
+        async with budgeted(tmp_path / "ledger.db", None, BudgetLimits.usd(total=100)) as it:
             leaving = asyncio.create_task(it.ledger.leases.take("ward", nano(1.0)))
             await asyncio.sleep(0)  # it has asked
             leaving.cancel()

@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from gateway.accounting.ledger.leases import Leases
-from gateway.accounting.ledger.limits import EVERYBODY, Limits
-from gateway.accounting.ledger.store import Granted, Wanted
+from gateway.accounting.ledger.limits import EVERYBODY, BudgetLimits
+from gateway.accounting.ledger.store import LeaseGrant, LeaseRequest
 
 
 def test_nothing_is_put_aside_for_who_left_while_the_store_was_asked() -> None:
     async def main() -> None:
         answered = asyncio.Event()
 
-        async def ask(asked: Sequence[Sequence[Wanted]], free: Mapping[str, int]) -> Granted:
+        async def ask(
+            asked: Sequence[Sequence[LeaseRequest]], free: Mapping[str, int]
+        ) -> LeaseGrant:
             await answered.wait()
-            return Granted({EVERYBODY: 10}, [""] * len(asked))
+            return LeaseGrant({EVERYBODY: 10}, [""] * len(asked))
 
-        leases = Leases({EVERYBODY: Limits(total=10)}, ask, lambda: 0.0)
+        leases = Leases({EVERYBODY: BudgetLimits(total=10)}, ask, lambda: 0.0)
         async with leases.asking():  # so that both wait before the first of them asks
             stays = asyncio.create_task(leases.take("ward", 4))
             leaves = asyncio.create_task(leases.take("ward", 4))

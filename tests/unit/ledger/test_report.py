@@ -17,7 +17,7 @@ from gateway.accounting.ledger import report as reporting
 from gateway.accounting.ledger.chart import svg
 from gateway.accounting.ledger.entry import Entry
 from gateway.accounting.ledger.opening import opened
-from gateway.accounting.ledger.report import BY, BadQuestion, GpuPrice, Question, Report
+from gateway.accounting.ledger.report import BY, BadQuestion, GpuPrice, ReportQuery, SpendReport
 from gateway.accounting.pricing import nano
 from tests.unit.ledger.conftest import Where
 from tests.unit.ledger.entries import DAY_S, NOON_S, WallClock, abroad, at_home
@@ -42,20 +42,20 @@ WEEK = (
 )
 
 
-def report(where: Where, *entries: Entry, question: Question | None = None) -> Report:
+def report(where: Where, *entries: Entry, question: ReportQuery | None = None) -> SpendReport:
     store = where.store()
     store.commit(1, entries)
     store.close()
     database = where.database()
     try:
-        return reporting.report(database, question or Question(), PRICES, NOON_S + 3600)
+        return reporting.report(database, question or ReportQuery(), PRICES, NOON_S + 3600)
     finally:
         database.close()
 
 
 @pytest.mark.parametrize("by", BY)
 def test_by_whatever_it_is_grouped_it_adds_up(place: Where, by: str) -> None:
-    found = report(place, *WEEK, question=Question(by=by))
+    found = report(place, *WEEK, question=ReportQuery(by=by))
     assert found.whole.spent == sum(e.nano_usd for e in WEEK)
     assert found.whole.attempts == len(WEEK)
     assert found.whole.unserved == nano(1.05)
@@ -107,7 +107,9 @@ def test_another_gpu_pays_when_what_left_for_want_of_room_costs_more(place: Wher
     assert dear.spilled_month_usd == pytest.approx(5 / 25 * 730.5)
     assert not dear.pays
     database = place.database()
-    cheap = reporting.report(database, Question(), {"gpu": GpuPrice(1, 0.1)}, NOON_S + 3600).another
+    cheap = reporting.report(
+        database, ReportQuery(), {"gpu": GpuPrice(1, 0.1)}, NOON_S + 3600
+    ).another
     database.close()
     assert cheap is not None
     assert cheap.pays
@@ -124,10 +126,10 @@ def test_another_gpu_saves_no_more_than_it_could_have_served(place: Where) -> No
 
 
 def test_a_part_of_the_days_and_one_tenant(place: Where) -> None:
-    yesterday = Question(last=date(2025, 12, 2))
+    yesterday = ReportQuery(last=date(2025, 12, 2))
     assert report(place, *WEEK, question=yesterday).whole.spent == nano(0.5)
     database = place.database()
-    lab = reporting.report(database, Question(tenant="lab"), PRICES, NOON_S)
+    lab = reporting.report(database, ReportQuery(tenant="lab"), PRICES, NOON_S)
     database.close()
     assert lab.whole.spent == nano(1.75)
     assert lab.another is None, "a GPU is everybody's"
@@ -136,11 +138,13 @@ def test_a_part_of_the_days_and_one_tenant(place: Where) -> None:
 @pytest.mark.parametrize(
     ("question", "told"),
     [
-        (Question(tenant="nobody"), "no tenant 'nobody' in the ledger; there are: lab, ward"),
-        (Question(first=date(2026, 1, 1)), "the ledger has 2025-12-02 to 2025-12-03"),
+        (ReportQuery(tenant="nobody"), "no tenant 'nobody' in the ledger; there are: lab, ward"),
+        (ReportQuery(first=date(2026, 1, 1)), "the ledger has 2025-12-02 to 2025-12-03"),
     ],
 )
-def test_what_has_no_answer_says_what_there_is(place: Where, question: Question, told: str) -> None:
+def test_what_has_no_answer_says_what_there_is(
+    place: Where, question: ReportQuery, told: str
+) -> None:
     with pytest.raises(BadQuestion, match=told):
         report(place, *WEEK, question=question)
 
@@ -164,7 +168,7 @@ def test_a_question_that_makes_no_sense_is_refused(
     asked: tuple[str | None, str | None, str | None], told: str
 ) -> None:
     with pytest.raises(BadQuestion, match=told):
-        Question.asked(*asked, None)
+        ReportQuery.from_arguments(*asked, None)
 
 
 # --- the command ---

@@ -13,10 +13,10 @@ import pytest
 from gateway.accounting.ledger import owner, schema
 from gateway.accounting.ledger.database import LedgerDown, LedgerError, integer
 from gateway.accounting.ledger.entry import Entry
-from gateway.accounting.ledger.limits import EVERYBODY, Limits
+from gateway.accounting.ledger.limits import EVERYBODY, BudgetLimits
 from gateway.accounting.ledger.opening import opened, to_read
 from gateway.accounting.ledger.sqlite import SqliteDatabase
-from gateway.accounting.ledger.store import Store, Wanted
+from gateway.accounting.ledger.store import LeaseRequest, LedgerStore
 from gateway.accounting.pricing import nano
 from tests.unit.ledger.conftest import Where
 from tests.unit.ledger.entries import DAY_S, NOON_S, WallClock, abroad, at_home
@@ -25,20 +25,20 @@ from tests.unit.ledger.postgres_server import Server
 FOR_S = 60.0
 
 
-Payer = tuple[str, Limits]
+Payer = tuple[str, BudgetLimits]
 
 
-def leased(store: Store, usd: float, *payers: Payer) -> bool:
+def leased(store: LedgerStore, usd: float, *payers: Payer) -> bool:
     return not short(store, usd, *payers)
 
 
-def short(store: Store, usd: float, *payers: Payer) -> str:
+def short(store: LedgerStore, usd: float, *payers: Payer) -> str:
     """Whose budget has not got it."""
-    return store.lease([[Wanted(*payer, nano(usd)) for payer in payers]], {}, FOR_S).short[0]
+    return store.lease([[LeaseRequest(*payer, nano(usd)) for payer in payers]], {}, FOR_S).short[0]
 
 
 def everybody(**usd: float) -> Payer:
-    return EVERYBODY, Limits.usd(**usd)
+    return EVERYBODY, BudgetLimits.usd(**usd)
 
 
 def sums(where: Where, table: str) -> tuple[int, int]:
@@ -82,14 +82,14 @@ def test_groups_of_two_processes_with_the_same_number_both_count(place: Where) -
 @pytest.mark.parametrize(
     ("limits", "later_s"),
     [
-        (Limits.usd(day=20), DAY_S + 900),
-        (Limits.usd(month=20), 29 * DAY_S),
-        (Limits.usd(total=20), None),
+        (BudgetLimits.usd(day=20), DAY_S + 900),
+        (BudgetLimits.usd(month=20), 29 * DAY_S),
+        (BudgetLimits.usd(total=20), None),
     ],
     ids=["day", "month", "total"],
 )
 def test_no_more_is_leased_than_a_budget_has(
-    place: Where, limits: Limits, later_s: float | None
+    place: Where, limits: BudgetLimits, later_s: float | None
 ) -> None:
     store, payer = place.store(), (EVERYBODY, limits)
     granted = sum(leased(store, 1.0, payer) for _ in range(40))
@@ -115,10 +115,10 @@ def test_two_processes_never_hold_more_than_the_budget_together(place: Where) ->
 
 def test_a_tenants_budget_and_everybodys_must_both_have_it(place: Where) -> None:
     store = place.store()
-    ward = ("ward", Limits.usd(total=1))
+    ward = ("ward", BudgetLimits.usd(total=1))
     assert leased(store, 0.75, everybody(total=10), ward)
     assert short(store, 0.5, everybody(total=10), ward) == "ward"
-    assert leased(store, 0.5, everybody(total=10), ("lab", Limits.usd(total=5)))
+    assert leased(store, 0.5, everybody(total=10), ("lab", BudgetLimits.usd(total=5)))
     store.close()
 
 

@@ -22,7 +22,7 @@ from gateway.core.types import (
     TensorCall,
     WireProtocol,
 )
-from gateway.pipeline.rate_limits import Limits, Share, estimate
+from gateway.pipeline.rate_limits import QuotaReservation, RateLimits, estimate
 from gateway.pipeline.rate_limits.bucket import Bucket
 
 KEY = Quota("key a", "key", "acme", requests_per_minute=3)
@@ -56,17 +56,19 @@ def times() -> Times:
 
 
 @pytest.fixture
-def limits(times: Times) -> Limits:
-    return Limits(times)
+def limits(times: Times) -> RateLimits:
+    return RateLimits(times)
 
 
-def over(limits: Limits, request: InferenceRequest) -> OverLimit:
+def over(limits: RateLimits, request: InferenceRequest) -> OverLimit:
     with pytest.raises(OverLimit) as caught:
         limits.enter(request)
     return caught.value
 
 
-def test_a_key_makes_as_many_requests_in_a_minute_as_it_may(limits: Limits, times: Times) -> None:
+def test_a_key_makes_as_many_requests_in_a_minute_as_it_may(
+    limits: RateLimits, times: Times
+) -> None:
     for _ in range(3):
         limits.enter(call(KEY)).settle(None, True)
     error = over(limits, call(KEY))
@@ -78,8 +80,8 @@ def test_a_key_makes_as_many_requests_in_a_minute_as_it_may(limits: Limits, time
     over(limits, call(KEY))
 
 
-def test_the_keys_of_a_tenant_share_what_it_may(limits: Limits) -> None:
-    other = replace(KEY, of="key b")
+def test_the_keys_of_a_tenant_share_what_it_may(limits: RateLimits) -> None:
+    other = replace(KEY, holder="key b")
     first = limits.enter(call(KEY, TENANT))
     limits.enter(call(other, TENANT))
     error = over(limits, call(other, TENANT))
@@ -89,14 +91,16 @@ def test_the_keys_of_a_tenant_share_what_it_may(limits: Limits) -> None:
     limits.enter(call(KEY, TENANT))
 
 
-def test_one_key_does_not_use_what_another_may(limits: Limits) -> None:
+def test_one_key_does_not_use_what_another_may(limits: RateLimits) -> None:
     for _ in range(3):
         limits.enter(call(KEY))
     over(limits, call(KEY))
-    limits.enter(call(replace(KEY, of="key b")))
+    limits.enter(call(replace(KEY, holder="key b")))
 
 
-def test_a_call_that_is_refused_for_one_limit_takes_nothing_of_the_others(limits: Limits) -> None:
+def test_a_call_that_is_refused_for_one_limit_takes_nothing_of_the_others(
+    limits: RateLimits,
+) -> None:
     full = replace(TENANT, concurrent=1)
     limits.enter(call(full))
     for _ in range(9):
@@ -105,7 +109,7 @@ def test_a_call_that_is_refused_for_one_limit_takes_nothing_of_the_others(limits
     assert limits._holders["key a"].requests.level(100.0) == 3
 
 
-def test_a_place_is_given_back_once(limits: Limits) -> None:
+def test_a_place_is_given_back_once(limits: RateLimits) -> None:
     one = limits.enter(call(TENANT))
     limits.enter(call(TENANT))
     one.settle(None, True)
@@ -114,8 +118,8 @@ def test_a_place_is_given_back_once(limits: Limits) -> None:
     over(limits, call(TENANT))
 
 
-def left(limits: Limits, times: Times) -> float:
-    bucket = limits._holders[TOKENS.of].tokens
+def left(limits: RateLimits, times: Times) -> float:
+    bucket = limits._holders[TOKENS.holder].tokens
     assert bucket is not None
     return bucket.level(times.now_s)
 
@@ -133,7 +137,7 @@ ESTIMATED = estimate.tokens(call(payload=chat(max_tokens=99)))
     ],
 )
 def test_tokens_are_put_aside_by_estimate_and_settled_by_use(
-    limits: Limits, times: Times, used: int | None, tried: bool, counted: float
+    limits: RateLimits, times: Times, used: int | None, tried: bool, counted: float
 ) -> None:
     share = limits.enter(call(TOKENS))
     assert left(limits, times) == pytest.approx(1000 - ESTIMATED)
@@ -141,7 +145,7 @@ def test_tokens_are_put_aside_by_estimate_and_settled_by_use(
     assert left(limits, times) == pytest.approx(1000 - counted)
 
 
-def test_calls_under_way_count_with_what_they_may_use(limits: Limits) -> None:
+def test_calls_under_way_count_with_what_they_may_use(limits: RateLimits) -> None:
     """A burst cannot overshoot because nobody has counted yet."""
     for _ in range(int(1000 // ESTIMATED)):
         limits.enter(call(TOKENS))
@@ -151,7 +155,7 @@ def test_calls_under_way_count_with_what_they_may_use(limits: Limits) -> None:
 
 
 def test_a_call_of_more_than_a_minutes_tokens_needs_a_full_minute(
-    limits: Limits, times: Times
+    limits: RateLimits, times: Times
 ) -> None:
     large = call(TOKENS, payload=chat(max_tokens=5000))
     limits.enter(call(TOKENS)).settle(60, True)
@@ -163,7 +167,7 @@ def test_a_call_of_more_than_a_minutes_tokens_needs_a_full_minute(
     )
 
 
-def test_tensors_have_no_tokens(limits: Limits) -> None:
+def test_tensors_have_no_tokens(limits: RateLimits) -> None:
     text = Tensor("t", "BYTES", (1,), b"\x04\x00\x00\x00text")
     for _ in range(2000):
         limits.enter(call(TOKENS, payload=TensorCall((text,))))
@@ -187,10 +191,10 @@ def test_tokens_are_estimated_by_letters_in_and_what_is_asked_for(
     assert estimate.tokens(call(payload=DocumentCall(operation, document))) == tokens
 
 
-def test_what_is_left_is_told(limits: Limits, times: Times) -> None:
+def test_what_is_left_is_told(limits: RateLimits, times: Times) -> None:
     both = Quota("key a", "key", "acme", 60, 6000, 4)
     share = limits.enter(call(both, TENANT))
-    assert share.told() == {
+    assert share.headers() == {
         "ratelimit-policy": '"key-requests";q=60;w=60, "key-tokens";q=6000;qu="tokens";w=60, '
         '"key-concurrent";q=4;qu="concurrent-requests", '
         '"tenant-concurrent";q=2;qu="concurrent-requests"',
@@ -199,37 +203,37 @@ def test_what_is_left_is_told(limits: Limits, times: Times) -> None:
     }
     limits.enter(call(both, TENANT))
     error = over(limits, call(both, TENANT))
-    assert '"tenant-concurrent";r=0' in error.told["ratelimit"]
+    assert '"tenant-concurrent";r=0' in error.extra_headers["ratelimit"]
     limits.enter(call(both)).settle(50_000, True)
-    assert '"key-tokens";r=0;' in share.told()["ratelimit"], "a debt is nothing left"
+    assert '"key-tokens";r=0;' in share.headers()["ratelimit"], "a debt is nothing left"
 
 
-def test_what_is_told_is_of_the_form_that_the_draft_gives(limits: Limits) -> None:
-    told = limits.enter(call(Quota("key a", "key", "acme", 60.5, 10.2, 1))).told()
+def test_what_is_told_is_of_the_form_that_the_draft_gives(limits: RateLimits) -> None:
+    told = limits.enter(call(Quota("key a", "key", "acme", 60.5, 10.2, 1))).headers()
     for value in told.values():
         for item in value.split(", "):
             assert re.fullmatch(r'"[a-z-]+"(;(q|w|r|t)=[0-9]+|;qu="[a-z-]+")+', item), item
 
 
-def test_who_has_no_limits_is_told_nothing_and_nothing_is_remembered(limits: Limits) -> None:
+def test_who_has_no_limits_is_told_nothing_and_nothing_is_remembered(limits: RateLimits) -> None:
     share = limits.enter(call())
-    assert share.told() == {}
+    assert share.headers() == {}
     share.settle(5, True)
     assert len(limits) == 0
 
 
-def test_keys_that_rest_are_forgotten(limits: Limits, times: Times) -> None:
+def test_keys_that_rest_are_forgotten(limits: RateLimits, times: Times) -> None:
     """A million tenants in a month are not a million entries."""
     stays = limits.enter(call(TENANT))
     for at in range(10_000):
         times.now_s += 1.0
-        limits.enter(call(replace(KEY, of=f"key {at}"))).settle(None, True)
+        limits.enter(call(replace(KEY, holder=f"key {at}"))).settle(None, True)
     assert len(limits) < 3000
-    assert limits._holders[TENANT.of].inside == 1
+    assert limits._holders[TENANT.holder].inside == 1
     stays.settle(None, True)
 
 
-def test_a_changed_limit_counts_from_the_next_call_on(limits: Limits) -> None:
+def test_a_changed_limit_counts_from_the_next_call_on(limits: RateLimits) -> None:
     first = limits.enter(call(TENANT))
     more = replace(TENANT, concurrent=1)
     assert over(limits, call(more)).reason == "concurrent_limit"
@@ -238,7 +242,7 @@ def test_a_changed_limit_counts_from_the_next_call_on(limits: Limits) -> None:
 
 def test_the_operator_learns_which_limit_it_was(times: Times) -> None:
     seen: list[tuple[str, str]] = []
-    limits = Limits(times, lambda quota, what: seen.append((quota.tenant, what)))
+    limits = RateLimits(times, lambda quota, what: seen.append((quota.tenant, what)))
     limits.enter(call(replace(TENANT, concurrent=1)))
     over(limits, call(replace(TENANT, concurrent=1)))
     assert seen == [("acme", "concurrent")]
@@ -258,9 +262,9 @@ def test_no_order_of_calls_gets_more_than_the_limits(
 ) -> None:
     """In any time t no more requests than a minute's worth and what t brings; nor more at once."""
     times = Times()
-    limits = Limits(times)
+    limits = RateLimits(times)
     quota = Quota("key a", "key", "acme", per_minute, None, at_once)
-    open_calls: list[Share] = []
+    open_calls: list[QuotaReservation] = []
     entered: list[float] = []
     for wait_s, used, ends in steps:
         times.now_s += wait_s

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gateway.models.served.ort_session import gpu_is_here
+from gateway.models.served.ort_session import has_gpu
 from loadtests.gpu import apart
 
 
@@ -26,7 +26,7 @@ def test_the_processor_is_measured_and_what_is_absent_says_why(tmp_path: Path) -
     for one in by_processor:
         assert one["off"] < 1e-5
         assert one["rows_per_s"] == pytest.approx(one["batch"] / one["ms"] * 1e3, rel=0.05)
-    if not gpu_is_here():
+    if not has_gpu():
         assert "no NVIDIA card here" in document["absent"]["fraud_score, cuda"]
         assert document["card"] is None
     assert curves.read_text().startswith("<?xml")

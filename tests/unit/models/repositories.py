@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gateway.models import adopt, declaration
-from gateway.models.draft import Given
+from gateway.models.draft import DraftDetails
 from tests.unit.models import graphs
 
 GATE = """\
@@ -27,7 +27,7 @@ def added(repository: Path, *, seed: int = 1, name: str = "scores") -> Path:
     """The directory of a model that was made from an ONNX file."""
     repository.mkdir(exist_ok=True)
     file = graphs.scores(repository.parent / f"{name}-{seed}.onnx", seed=seed)
-    adopt.adopt(repository, file, Given(name), None, quiet)
+    adopt.adopt(repository, file, DraftDetails(name), None, quiet)
     return repository / name
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from gateway.config import ConfigError
 from gateway.models import adopt, configs, declaration, versions
-from gateway.models.draft import Given
+from gateway.models.draft import DraftDetails
 from gateway.models.failures import GateClosed, WrongModel
 from gateway.models.variants import verify
 from tests.unit.models import graphs
@@ -36,13 +36,13 @@ def test_a_draft_says_what_is_to_be_completed(tmp_path: Path) -> None:
 def test_a_tokenizer_makes_a_model_of_text_with_embeddings(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     file = graphs.embedder(tmp_path / "new.onnx")
-    given = Given("texts", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
+    given = DraftDetails("texts", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
     done = adopt.adopt(tmp_path / "models", file, given, None, quiet)
     declared = of(done.directory)
     assert (declared.task, list(declared.inputs)) == ("embeddings", ["text"])
     assert declared.inputs["text"].text
     assert list(declared.graph_inputs["input_ids"].between or ()) == [0, len(graphs.WORDS) - 1]
-    assert adopt.settings_of(declared)["texts"]["text_inputs"] == ["text"]
+    assert adopt.declared_settings(declared)["texts"]["text_inputs"] == ["text"]
 
 
 def test_its_owner_can_give_the_declaration(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_its_owner_can_give_the_declaration(tmp_path: Path) -> None:
     given = tmp_path / "mine.yaml"
     given.write_text(GRAPH.replace("licence: Apache-2.0", "licence: ours"))
     file = graphs.scores(tmp_path / "new.onnx")
-    done = adopt.adopt(tmp_path / "models", file, Given("scores"), given, quiet)
+    done = adopt.adopt(tmp_path / "models", file, DraftDetails("scores"), given, quiet)
     assert not done.drafted
     assert of(done.directory).licence == "ours"
 
@@ -93,7 +93,7 @@ def test_a_bad_file_leaves_the_version_that_serves_untouched(how: str, tmp_path:
     make(file)
     before = every_byte(tmp_path / "models")
     with pytest.raises(WrongModel, match=told):
-        adopt.adopt(tmp_path / "models", file, Given("scores"), None, quiet)
+        adopt.adopt(tmp_path / "models", file, DraftDetails("scores"), None, quiet)
     assert every_byte(tmp_path / "models") == before
     assert not list((tmp_path / "models").glob(".staging-*"))
 
@@ -112,14 +112,14 @@ def test_a_declaration_that_is_wrong_adds_nothing(tmp_path: Path) -> None:
     given.write_text(GRAPH.replace("about:", "abuot:"))
     file = graphs.scores(tmp_path / "new.onnx")
     with pytest.raises(ConfigError, match="did you mean about"):
-        adopt.adopt(tmp_path / "models", file, Given("scores"), given, quiet)
+        adopt.adopt(tmp_path / "models", file, DraftDetails("scores"), given, quiet)
     assert every_byte(tmp_path / "models") == {}
 
 
 def test_a_tokenizer_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "tokenizer.json").write_text("{}")
-    given = Given("texts", tokenizer=tmp_path / "tokenizer.json")
+    given = DraftDetails("texts", tokenizer=tmp_path / "tokenizer.json")
     file = graphs.embedder(tmp_path / "new.onnx")
     with pytest.raises(WrongModel, match=r"is no tokenizer\.json"):
         adopt.adopt(tmp_path / "models", file, given, None, quiet)
@@ -127,7 +127,7 @@ def test_a_tokenizer_that_is_none_is_told(tmp_path: Path) -> None:
 
 def test_a_tokenizer_before_a_graph_of_numbers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
-    given = Given("scores", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
+    given = DraftDetails("scores", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
     file = graphs.scores(tmp_path / "new.onnx")
     with pytest.raises(WrongModel, match="a tokenizer is for graphs whose inputs are among"):
         adopt.adopt(tmp_path / "models", file, given, None, quiet)
@@ -136,6 +136,6 @@ def test_a_tokenizer_before_a_graph_of_numbers_is_refused(tmp_path: Path) -> Non
 def test_a_graph_without_a_batch_axis_is_served_without_batches(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     file = graphs.scores(tmp_path / "new.onnx", batch=1)
-    done = adopt.adopt(tmp_path / "models", file, Given("scores"), None, quiet)
+    done = adopt.adopt(tmp_path / "models", file, DraftDetails("scores"), None, quiet)
     declared = of(done.directory)
     assert (declared.max_batch, declared.inputs["rows"].dims) == (0, (1, 4))

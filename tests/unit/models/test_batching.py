@@ -13,10 +13,10 @@ from gateway.__main__ import main
 from gateway.endpoints.batch_rows.row_trial import Array, Batch
 from gateway.endpoints.batch_rows.rows import Rows
 from gateway.models import adopt, batching, configs, declaration, listing
-from gateway.models.declaration import Declaration, Precision, Target
-from gateway.models.draft import Given
+from gateway.models.declaration import Declaration, Precision, ServingTarget
+from gateway.models.draft import DraftDetails
 from gateway.models.failures import WrongModel
-from gateway.models.registry import Unfit
+from gateway.models.registry import UnfitVersion
 from gateway.models.registry import graph as pulled
 from gateway.models.sessions import Session
 from gateway.models.variants import build, evidence, verify
@@ -34,7 +34,7 @@ def adopted(tmp_path: Path, how: str, given: str | None = None) -> adopt.Adopted
     if given is not None:
         yours = tmp_path / "mine.yaml"
         yours.write_text(given)
-    return adopt.adopt(tmp_path / "models", file, Given("scores"), yours, quiet)
+    return adopt.adopt(tmp_path / "models", file, DraftDetails("scores"), yours, quiet)
 
 
 def pbtxt(directory: Path) -> str:
@@ -51,7 +51,7 @@ def test_a_model_whose_rows_influence_each_other_is_served_unbatched(
     assert done.unbatched.rows is Rows.COUPLED
     declared = of(done.directory)
     assert not declared.batching.dynamic
-    assert all(DYNAMIC not in configs.pbtxt(declared, target) for target in Target)
+    assert all(DYNAMIC not in configs.pbtxt(declared, target) for target in ServingTarget)
     assert DYNAMIC not in pbtxt(done.directory)
     (line,) = (r.getMessage() for r in caplog.records)
     assert line.startswith("scores: its rows are coupled: output score is not the same")
@@ -72,7 +72,7 @@ def test_a_model_whose_rows_do_not_is_batched(how: str, tmp_path: Path) -> None:
 def test_a_model_of_text_is_tried_with_texts_of_unequal_length(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     file = graphs.embedder(tmp_path / "new.onnx")
-    given = Given("texts", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
+    given = DraftDetails("texts", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
     done = adopt.adopt(tmp_path / "models", file, given, None, quiet)
     assert done.unbatched is None
     assert DYNAMIC in pbtxt(done.directory)
@@ -82,7 +82,7 @@ def test_padding_that_counts_is_an_influence(tmp_path: Path) -> None:
     """A mean over the pieces without their mask: pieces of one length do not show it."""
     (tmp_path / "models").mkdir()
     file = graphs.embedder(tmp_path / "new.onnx", masked=False)
-    given = Given("texts", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
+    given = DraftDetails("texts", tokenizer=graphs.tokenizer(tmp_path / "tokenizer.json"))
     done = adopt.adopt(tmp_path / "models", file, given, None, quiet)
     assert done.unbatched is not None
     assert done.unbatched.rows is Rows.COUPLED
@@ -93,7 +93,7 @@ def test_what_cannot_be_tried_is_served_unbatched(tmp_path: Path) -> None:
     """Zero times whatever was given: no row tells anything."""
     (tmp_path / "models").mkdir()
     file = graphs.scores(tmp_path / "new.onnx", weight=0.0)
-    done = adopt.adopt(tmp_path / "models", file, Given("scores"), None, quiet)
+    done = adopt.adopt(tmp_path / "models", file, DraftDetails("scores"), None, quiet)
     assert done.unbatched is not None
     assert done.unbatched.rows is Rows.UNTRIED
     assert DYNAMIC not in pbtxt(done.directory)
@@ -134,8 +134,8 @@ def test_verify_says_that_a_model_must_not_batch(tmp_path: Path) -> None:
     assert not found.ok
     assert "rows of one batch influence each other (output score" in found.wrong[0]
     assert found.as_json()["variants"][0]["rows"] == "coupled"
-    assert evidence.of(directory / "1")["model.onnx"]["rows"] == "coupled"
-    assert evidence.of(directory / "1")["model.onnx"]["verified"] is False
+    assert evidence.read_evidence(directory / "1")["model.onnx"]["rows"] == "coupled"
+    assert evidence.read_evidence(directory / "1")["model.onnx"]["verified"] is False
 
 
 def test_no_config_with_batching_is_written_for_it(
@@ -158,7 +158,7 @@ def test_nothing_is_built_of_it(tmp_path: Path) -> None:
 
 def test_a_version_from_a_registry_is_tried_where_the_model_here_batches(tmp_path: Path) -> None:
     directory, declared = wanting_batches(tmp_path)
-    with pytest.raises(Unfit, match="influence each other"):
+    with pytest.raises(UnfitVersion, match="influence each other"):
         pulled.check(directory / "1", declared)
     unbatched = declared.model_copy(
         update={"batching": declared.batching.model_copy(update={"dynamic": False})}

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gateway.models import declaration, versions
-from gateway.models.failures import GateClosed, ModelFailed, WrongModel
+from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.variants import build, evidence
-from gateway.models.variants.engines import Built, Loaded, Profile
+from gateway.models.variants.engines import Built, Loaded, ShapeProfile
 from tests.unit.models import graphs
 from tests.unit.models.declared_text import GRAPH, TEXT
 from tests.unit.models.repositories import added, every_byte, of, quiet, with_gate
@@ -28,13 +28,13 @@ class Press:
     name, suffix = "press", ".rtx"
 
     def __init__(self, fails: bool = False) -> None:
-        self.asked: list[tuple[str, Mapping[str, Profile]]] = []
+        self.asked: list[tuple[str, Mapping[str, ShapeProfile]]] = []
         self._fails = fails
 
     def missing(self) -> str | None:
         return None
 
-    def build(self, graph: Path, profiles: Mapping[str, Profile], into: Path) -> Built:
+    def build(self, graph: Path, profiles: Mapping[str, ShapeProfile], into: Path) -> Built:
         if self._fails and self.asked:
             raise WrongModel("the press is stuck")
         self.asked.append((graph.name, profiles))
@@ -52,7 +52,7 @@ def test_a_model_is_optimised_halved_and_compiled_in_every_precision(tmp_path: P
     assert [m.file for m in made] == names
     assert all((directory / "1" / name).exists() for name in names)
     assert [name for name, _ in press.asked] == ["model.onnx", "model.fp16.onnx"]
-    known = evidence.of(directory / "1")
+    known = evidence.read_evidence(directory / "1")
     assert known["model.fp16.onnx"]["verified"] is True
     assert known["model.fp32.rtx"]["engine"]["profiles"] == {"rows": [[1, 4], [8, 4], [32, 4]]}
     assert "verified" not in known["model.fp32.rtx"]  # nobody has run it
@@ -60,9 +60,9 @@ def test_a_model_is_optimised_halved_and_compiled_in_every_precision(tmp_path: P
 
 def test_profiles_are_the_declared_ranges() -> None:
     (profile,) = build.profiles(declaration.parse(TEXT)).values()
-    assert profile == Profile((1, 1), (4, 16), (16, 64))
+    assert profile == ShapeProfile((1, 1), (4, 16), (16, 64))
     (profile,) = build.profiles(declaration.parse(GRAPH)).values()
-    assert profile == Profile((1, 4), (4, 4), (16, 4))
+    assert profile == ShapeProfile((1, 4), (4, 4), (16, 4))
 
 
 def test_an_engine_needs_a_range_for_every_free_size() -> None:
@@ -122,7 +122,7 @@ from tests.unit.models.repositories import of, quiet
 from tests.unit.models.test_build import Press
 from gateway.models import adopt, draft
 from gateway.models.variants import build
-from gateway.models.failures import ModelFailed
+from gateway.models.failures import ModelCommandFailed
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 directory = Path(sys.argv[1])
@@ -133,8 +133,8 @@ try:
         build.build(directory, declared, [Press()], quiet)
     else:
         file = Path(sys.argv[4])
-        adopt.adopt(directory.parent, file, draft.Given(sys.argv[3]), None, quiet)
-except ModelFailed as exc:
+        adopt.adopt(directory.parent, file, draft.DraftDetails(sys.argv[3]), None, quiet)
+except ModelCommandFailed as exc:
     print(exc)
 """
 
@@ -166,7 +166,10 @@ def test_a_full_disk_changes_nothing_and_is_told(
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ModelFailed, match="as it was"), versions.staging(tmp_path / "nowhere"):
+    with (
+        pytest.raises(ModelCommandFailed, match="as it was"),
+        versions.staging(tmp_path / "nowhere"),
+    ):
         pass
 
 

@@ -10,7 +10,7 @@ from tritonclient.grpc import model_config_pb2
 
 from gateway.endpoints.triton import repository
 from gateway.models import configs, declaration
-from gateway.models.declaration import Target
+from gateway.models.declaration import ServingTarget
 from tests.unit.models.declared_text import GRAPH, MINIMAL, TEXT
 
 MODELS = Path(__file__).parents[3] / "models"
@@ -44,7 +44,7 @@ def test_triton_reads_what_is_generated_as_it_is_declared(directory: Path) -> No
         assert repository.stalling_options(config.dynamic_batching) == set()
         assert not config.response_cache.enable
         (group,) = config.instance_group
-        cpu = target is Target.EMBEDDED
+        cpu = target is ServingTarget.EMBEDDED
         assert group.kind == (group.KIND_CPU if cpu else group.KIND_GPU)
 
 
@@ -65,33 +65,33 @@ def test_a_plan_is_named_after_its_precision() -> None:
     text = text.replace(
         "targets:\n", "targets:\n  tensorrt: {backend: tensorrt_plan, precision: fp16}\n"
     )
-    config = parsed(configs.pbtxt(declaration.parse(text), Target.TENSORRT))
+    config = parsed(configs.pbtxt(declaration.parse(text), ServingTarget.TENSORRT))
     assert (config.backend, config.default_model_filename) == ("tensorrt_plan", "model.fp16.plan")
 
 
 def test_a_variant_behind_the_python_backend_is_a_parameter() -> None:
     text = TEXT.replace("{backend: python}", "{backend: python, precision: fp16}")
     model = declaration.parse(text + "precisions: [fp32, fp16]\n")
-    config = parsed(configs.pbtxt(model, Target.EMBEDDED))
+    config = parsed(configs.pbtxt(model, ServingTarget.EMBEDDED))
     assert config.parameters["graph"].string_value == "model.fp16.onnx"
     assert not config.default_model_filename
 
 
 def test_batching_is_plain_unless_the_declaration_says_more() -> None:
-    plain = parsed(configs.pbtxt(declaration.parse(GRAPH), Target.EMBEDDED))
+    plain = parsed(configs.pbtxt(declaration.parse(GRAPH), ServingTarget.EMBEDDED))
     assert plain.HasField("dynamic_batching")
     assert plain.dynamic_batching.ListFields() == []
     more = GRAPH + "batching: {preferred: [8, 16], delay_us: 200}\n"
-    told = parsed(configs.pbtxt(declaration.parse(more), Target.EMBEDDED)).dynamic_batching
+    told = parsed(configs.pbtxt(declaration.parse(more), ServingTarget.EMBEDDED)).dynamic_batching
     assert list(told.preferred_batch_size) == [8, 16]
     assert told.max_queue_delay_microseconds == 200
-    unbatched = parsed(configs.pbtxt(declaration.parse(MINIMAL), Target.EMBEDDED))
+    unbatched = parsed(configs.pbtxt(declaration.parse(MINIMAL), ServingTarget.EMBEDDED))
     assert not unbatched.HasField("dynamic_batching")
 
 
 def test_a_parameter_is_quoted() -> None:
     text = MINIMAL + "parameters: {told: 'a \"b\" \\ c'}\n"
-    config = parsed(configs.pbtxt(declaration.parse(text), Target.EMBEDDED))
+    config = parsed(configs.pbtxt(declaration.parse(text), ServingTarget.EMBEDDED))
     assert config.parameters["told"].string_value == 'a "b" \\ c'
 
 

@@ -60,6 +60,7 @@ def test_a_builder_that_is_not_there_says_how_to_get_it() -> None:
 
 @compiled
 def test_engines_are_built_in_every_precision_for_the_declared_ranges(repository: Path) -> None:
+    """And each is told from what is none."""
     code, made, told = spillway(
         "build", "scores", "--engine", "tensorrt_rtx", "--repository", str(repository)
     )
@@ -70,11 +71,6 @@ def test_engines_are_built_in_every_precision_for_the_declared_ranges(repository
         assert file["engine"]["profiles"] == {"rows": [[1, 4], [8, 4], [32, 4]]}
         at = repository / "scores/1" / f"model.{precision}.rtx"
         assert at.stat().st_size == file["bytes"] > 1000
-
-
-@compiled
-def test_an_engine_is_told_from_what_is_none(repository: Path) -> None:
-    assert spillway("build", "scores", "--engine", "tensorrt_rtx", "--repository", str(repository))
     code, checked, told = spillway("verify", "scores", "--repository", str(repository))
     assert code == 0, told
     said = {v["file"]: v["skipped"] for v in checked["models"][0]["variants"]}

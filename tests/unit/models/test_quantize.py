@@ -24,7 +24,7 @@ def test_a_variant_within_the_gate_is_kept_with_its_figures(
     found = quantize.quantize(directory, with_gate(directory), method, quiet)
     assert found.file.exists()
     assert found.loss <= 0.05
-    known = evidence.of(directory / "1")["model.int8.onnx"]
+    known = evidence.read_evidence(directory / "1")["model.int8.onnx"]
     assert known["quantized"]["method"] == method
     assert known["quantized"]["accuracy"]["rows"] == 64
     operators = {node.op_type for node in onnx.load(str(found.file)).graph.node}

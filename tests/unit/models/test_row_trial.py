@@ -12,7 +12,7 @@ import pytest
 from gateway.endpoints.batch_rows import row_trial
 from gateway.endpoints.batch_rows.row_trial import ROWS, TOLERANCE, Batch, batches
 from gateway.endpoints.batch_rows.rows import INDEPENDENT as UNCOUPLED
-from gateway.endpoints.batch_rows.rows import Rows, Verdict
+from gateway.endpoints.batch_rows.rows import Rows, RowVerdict
 
 Array = npt.NDArray[Any]
 Function = Callable[[Array], Array]
@@ -113,7 +113,7 @@ def rows(dtype: Any = np.float32, between: tuple[float, float] | None = None) ->
     ]
 
 
-def tried(function: Function, *, largest: int = 16, of: list[Batch] | None = None) -> Verdict:
+def tried(function: Function, *, largest: int = 16, of: list[Batch] | None = None) -> RowVerdict:
     trial = row_trial.trial(of or rows(), row_trial.concatenated, largest)
     return row_trial.run(trial, lambda batch: {"y": function(batch["x"])})
 
@@ -157,13 +157,13 @@ def test_one_coupled_output_among_others_is_named() -> None:
 
 def test_a_model_with_the_same_answer_for_all_says_nothing() -> None:
     verdict = tried(lambda x: np.zeros((len(x), 2), np.float32))
-    assert verdict == Verdict(Rows.UNTRIED, "its answers are the same for every row tried")
+    assert verdict == RowVerdict(Rows.UNTRIED, "its answers are the same for every row tried")
 
 
 def test_answers_that_are_nearly_the_same_say_nothing() -> None:
     """The influence of one on another would be within the tolerance."""
     verdict = tried(lambda x: np.float32(1) + np.float32(TOLERANCE / 3) * softmax(x, 1))
-    assert verdict == Verdict(Rows.UNTRIED, "output y is nearly the same for every row")
+    assert verdict == RowVerdict(Rows.UNTRIED, "output y is nearly the same for every row")
 
 
 def test_an_output_that_is_always_the_same_beside_one_that_tells() -> None:
@@ -178,13 +178,13 @@ def test_an_output_that_is_always_the_same_beside_one_that_tells() -> None:
 def test_a_model_that_answers_one_row_in_two_ways_cannot_be_tried() -> None:
     generator = np.random.default_rng(0)
     verdict = tried(lambda x: x + generator.normal(0, 1, x.shape))
-    assert verdict == Verdict(Rows.UNTRIED, "it has two answers to the same row")
+    assert verdict == RowVerdict(Rows.UNTRIED, "it has two answers to the same row")
 
 
 def test_a_model_that_refuses_every_row_cannot_be_tried() -> None:
     trial = row_trial.trial(rows(), row_trial.concatenated, 8)
     verdict = row_trial.run(trial, lambda batch: None)
-    assert verdict == Verdict(Rows.UNTRIED, f"it answers 0 of the {ROWS} rows tried")
+    assert verdict == RowVerdict(Rows.UNTRIED, f"it answers 0 of the {ROWS} rows tried")
 
 
 def test_rows_that_it_refuses_are_left_out() -> None:
@@ -196,7 +196,7 @@ def test_rows_that_it_refuses_are_left_out() -> None:
 def test_a_model_that_refuses_a_batch_has_none() -> None:
     trial = row_trial.trial(rows(), row_trial.concatenated, 8)
     verdict = row_trial.run(trial, lambda b: None if len(b["x"]) == 3 else {"y": b["x"]})
-    assert verdict == Verdict(Rows.COUPLED, "it refuses 3 rows that it answers one by one")
+    assert verdict == RowVerdict(Rows.COUPLED, "it refuses 3 rows that it answers one by one")
 
 
 def test_other_outputs_in_a_batch_are_an_influence() -> None:

@@ -37,7 +37,7 @@ def test_a_variant_that_is_right_is_within_its_tolerance(tmp_path: Path) -> None
     assert [v.variant for v in found.variants] == ["fp32, as ONNX Runtime optimises it", "fp16"]
     assert found.ok
     assert 0 < found.variants[1].off.distance < 1e-2
-    assert evidence.of(directory / "1")["model.fp16.onnx"]["verified"] is True
+    assert evidence.read_evidence(directory / "1")["model.fp16.onnx"]["verified"] is True
 
 
 def test_a_variant_of_other_weights_is_named_with_the_input_and_the_distance(
@@ -52,7 +52,7 @@ def test_a_variant_of_other_weights_is_named_with_the_input_and_the_distance(
     assert wrong.off.sample.startswith("random batch ")
     assert wrong.off.distance > 0.1
     assert not found.ok
-    assert evidence.of(directory / "1")["model.fp16.onnx"]["verified"] is False
+    assert evidence.read_evidence(directory / "1")["model.fp16.onnx"]["verified"] is False
 
 
 def test_a_variant_with_outputs_of_another_size_is_infinitely_far(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_a_graph_that_is_not_the_declared_one_is_told_before_it_runs(tmp_path: P
 def test_what_was_measured_of_other_bytes_is_not_known_of_these(tmp_path: Path) -> None:
     directory = added(tmp_path / "models")
     verify.verify(directory, of(directory), quiet)
-    assert evidence.of(directory / "1")["model.onnx"]["verified"] is True
+    assert evidence.read_evidence(directory / "1")["model.onnx"]["verified"] is True
     graphs.scores(directory / "1/model.onnx", seed=2)
-    assert evidence.of(directory / "1") == {}
+    assert evidence.read_evidence(directory / "1") == {}
 
 
 def test_a_verified_model_can_be_told_as_json(tmp_path: Path) -> None:

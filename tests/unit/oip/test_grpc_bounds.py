@@ -84,40 +84,42 @@ def test_what_calls_need_is_taken(name: str) -> None:
     decode_request(request)
 
 
-REFUSED: dict[str, bytes] = {
-    "inputs of nothing": b"\x2a\x00" * (MOST_TENSORS + 1),
-    "outputs of nothing": b"\x32\x00" * (MOST_TENSORS + 1),
-    "raw contents of nothing": b"\x3a\x00" * (MOST_TENSORS + 1),
-    "parameters of nothing": b"\x22\x00" * (MOST_TENSORS + 1),
-    "a version again and again": b"\x12\x00" * (MOST_TENSORS + 1),
-    "a field that nobody knows": b"\xf8\x07\x01" * (MOST_TENSORS + 1),
-    "too many tensors": message(tensors(3000)).SerializeToString(),
-    "too many numbers": message(
+REFUSED: dict[str, Callable[[], bytes]] = {
+    "inputs of nothing": lambda: b"\x2a\x00" * (MOST_TENSORS + 1),
+    "outputs of nothing": lambda: b"\x32\x00" * (MOST_TENSORS + 1),
+    "raw contents of nothing": lambda: b"\x3a\x00" * (MOST_TENSORS + 1),
+    "parameters of nothing": lambda: b"\x22\x00" * (MOST_TENSORS + 1),
+    "a version again and again": lambda: b"\x12\x00" * (MOST_TENSORS + 1),
+    "a field that nobody knows": lambda: b"\xf8\x07\x01" * (MOST_TENSORS + 1),
+    "too many tensors": lambda: message(tensors(3000)).SerializeToString(),
+    "too many numbers": lambda: message(
         contents("fp32_contents", "FP32", [1.5] * (MOST_ELEMENTS + 1))
     ).SerializeToString(),
-    "too many integers": message(
+    "too many integers": lambda: message(
         contents("int64_contents", "INT64", [1] * (MOST_ELEMENTS + 1))
     ).SerializeToString(),
-    "far too many integers": message(
+    "far too many integers": lambda: message(
         contents("int_contents", "INT32", [1] * (MOST_ELEMENTS * 11))
     ).SerializeToString(),
-    "too many in two tensors": message(
+    "too many in two tensors": lambda: message(
         contents("bool_contents", "BOOL", [True] * 600_000),
         contents("fp64_contents", "FP64", [0.5] * 600_000),
     ).SerializeToString(),
-    "too many strings": message(
+    "too many strings": lambda: message(
         contents("bytes_contents", "BYTES", [b""] * (1 << 16))
     ).SerializeToString(),
-    "numbers that are not packed": b"\x2a\xc0\x9a\x0c\x2a\xbc\x9a\x0c" + b"\x18\x01" * 100_000,
-    "parameters of an input": b"\x2a\xc0\x9a\x0c" + b"\x22\x00" * 100_000,
-    "parameters of an output": b"\x32\xc0\x9a\x0c" + b"\x12\x00" * 100_000,
+    "numbers that are not packed": lambda: (
+        b"\x2a\xc0\x9a\x0c\x2a\xbc\x9a\x0c" + b"\x18\x01" * 100_000
+    ),
+    "parameters of an input": lambda: b"\x2a\xc0\x9a\x0c" + b"\x22\x00" * 100_000,
+    "parameters of an output": lambda: b"\x32\xc0\x9a\x0c" + b"\x12\x00" * 100_000,
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_no_call_needs_is_refused_unread(name: str) -> None:
     with pytest.raises((BodyTooLarge, MalformedBody)):
-        check_request(REFUSED[name])
+        check_request(REFUSED[name]())
 
 
 def test_a_shape_without_measure_is_refused_unread() -> None:

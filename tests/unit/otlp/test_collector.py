@@ -12,7 +12,7 @@ from pydantic import ValidationError
 pytest.importorskip("opentelemetry.proto", reason="the extra otel is not installed")
 
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.otlp.collector import Collector
+from gateway.accounting.otlp.collector import OtlpExporter
 from gateway.config import Contradiction, TelemetrySettings
 from gateway.core.trace_context import Trace
 from tests.otlp import Receiver, collector
@@ -32,7 +32,7 @@ class Sender:
     def __init__(self, url: str, **more: object) -> None:
         self.metrics = Metrics()
         self.settings = TelemetrySettings.model_validate({"otlp_url": url, **more})
-        self.collector = Collector(self.settings, self.metrics)
+        self.collector = OtlpExporter(self.settings, self.metrics)
 
     def trace(self, outcome: str = "served") -> Trace:
         trace = Trace(TRACEPARENT, "", time.monotonic(), time.monotonic, self.collector.take)

@@ -82,7 +82,7 @@ def test_amounts_are_taken_as_they_are_written_and_never_rounded_down(
 def test_a_call_in_the_cloud(
     served: ServedModel, usage: Usage, moved_bytes: int, usd: float
 ) -> None:
-    assert tariff(served).of(usage, moved_bytes) == nano(usd)
+    assert tariff(served).price(usage, moved_bytes) == nano(usd)
 
 
 def test_what_is_not_priced_is_counted_at_the_assumed_price() -> None:
@@ -144,14 +144,14 @@ def test_embeddings_have_no_output() -> None:
 
 def test_of_an_answer_that_never_began_all_counts() -> None:
     request = chat(max_tokens=100)
-    cost = in_the_cloud(request, SPLIT, None, frames=0, came_bytes=0)
+    cost = in_the_cloud(request, SPLIT, None, frames=0, received_bytes=0)
     assert cost.nano_usd == at_most(request, SPLIT)
     assert cost.estimated
 
 
 def test_of_an_answer_that_nobody_counted_the_events_count() -> None:
     request = chat(max_tokens=100)
-    cost = in_the_cloud(request, SPLIT, None, frames=10, came_bytes=0)
+    cost = in_the_cloud(request, SPLIT, None, frames=10, received_bytes=0)
     assert cost.usage.output_tokens == 10
     assert cost.estimated
     assert not in_the_cloud(request, SPLIT, Usage(1, 1), 10, 0).estimated
@@ -160,7 +160,7 @@ def test_of_an_answer_that_nobody_counted_the_events_count() -> None:
 def test_what_crosses_is_paid_for_both_ways() -> None:
     served = ServedModel("m", egress_usd_per_gb=1.0)
     call = tensors(b"x" * 400)
-    assert in_the_cloud(call, served, None, 1, came_bytes=600).nano_usd == nano(1e-6)
+    assert in_the_cloud(call, served, None, 1, received_bytes=600).nano_usd == nano(1e-6)
     assert at_most(call, served) >= nano(1e-6)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.masking import Masked, Masker
 from gateway.classify.pseudonyms.restoring import Restorer
 from gateway.core.types import Finding
@@ -52,8 +52,8 @@ def found(text: str, values: Sequence[tuple[str, str]] = VALUES) -> list[Finding
 MASKER = Masker()
 
 
-def masked(texts: Sequence[str], seed: int = 0) -> tuple[list[Masked], Ledger]:
-    ledger = Ledger(texts, Random(seed))
+def masked(texts: Sequence[str], seed: int = 0) -> tuple[list[Masked], SurrogateLedger]:
+    ledger = SurrogateLedger(texts, Random(seed))
     return MASKER.mask(texts, [found(text) for text in texts], ledger), ledger
 
 

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.pseudonyms.answers import RestoredFrames
-from gateway.classify.pseudonyms.ledger import Form
+from gateway.classify.pseudonyms.ledger import SurrogateForm
 from gateway.classify.pseudonyms.restoring import Restorer
 from gateway.core.errors import GatewayError, UpstreamFailed, UpstreamUnreachable
 from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ServerEvent
 
 FORMS = (
-    Form("Aurelind", "Maria"),
-    Form("Brisolden", "Müller"),
-    Form("inkwater123@example.com", "maria@posteo.de"),
+    SurrogateForm("Aurelind", "Maria"),
+    SurrogateForm("Brisolden", "Müller"),
+    SurrogateForm("inkwater123@example.com", "maria@posteo.de"),
 )
 MASKED = "Dear Aurelind Brisolden, I wrote to inkwater123@example.com. Yours, Aur"
 ANSWER = "Dear Maria Müller, I wrote to maria@posteo.de. Yours, Aur"

@@ -47,7 +47,7 @@ MASKED = DocumentCall(Operation.CHAT, {"messages": [], "user": "masked"})
 @dataclass
 class ScriptedInstead:
     request: InferenceRequest
-    found: Classification
+    classification: Classification
     forgotten: bool = False
 
     async def to_leave(self) -> None: ...
@@ -89,9 +89,9 @@ class ScriptedPseudonyms:
     asked: list[Classification] = field(default_factory=list)
 
     async def instead(
-        self, request: InferenceRequest, found: Classification
+        self, request: InferenceRequest, classification: Classification
     ) -> ScriptedInstead | None:
-        self.asked.append(found)
+        self.asked.append(classification)
         if self.doubts:
             return None
         sent = replace(request, id=f"clear-{request.id}", payload=MASKED, pseudonymise=False)
@@ -194,9 +194,9 @@ def test_a_call_whose_names_are_found_at_the_door_may_leave_with_surrogates() ->
             return Classification(request.id, Sensitivity.CLEAR, "clear", complete=False)
 
         async def complete(
-            self, request: InferenceRequest, found: Classification
+            self, request: InferenceRequest, classification: Classification
         ) -> Classification:
-            return replace(found, sensitivity=Sensitivity.RESTRICTED, reason="entities")
+            return replace(classification, sensitivity=Sensitivity.RESTRICTED, reason="entities")
 
     async def main() -> None:
         pseudonyms = ScriptedPseudonyms()
@@ -278,10 +278,10 @@ def test_a_new_call_that_would_stay_is_dropped_for_the_old_one() -> None:
     async def main() -> None:
         class Slow(ScriptedPseudonyms):
             async def instead(
-                self, request: InferenceRequest, found: Classification
+                self, request: InferenceRequest, classification: Classification
             ) -> ScriptedInstead | None:
                 rig.fleet.place("cloud").up = False
-                return await super().instead(request, found)
+                return await super().instead(request, classification)
 
         pseudonyms = Slow()
         rig = rig_of(pseudonyms, too_slow(), cloud())
@@ -301,7 +301,7 @@ def test_explain_tells_what_would_leave_and_keeps_nothing() -> None:
         pseudonyms = ScriptedPseudonyms()
         rig = rig_of(pseudonyms, too_slow(), cloud())
         told = await rig.pipeline.explain(allowed())
-        assert told.found.reason == "pseudonymised"
+        assert told.classification.reason == "pseudonymised"
         assert told.decision is not None
         assert told.decision.attempts[0].zone is Zone.CLOUD
         assert [instead.forgotten for instead in pseudonyms.made] == [True]
@@ -324,7 +324,7 @@ def test_a_call_that_was_tried_as_it_is_leaves_no_more_with_surrogates() -> None
         place.back_in_s = lambda: 1.0
         place.went_down()
         await asyncio.sleep(0.5)
-        rig.fleet.recovery.tell(MODEL, back=True)
+        rig.fleet.recovery.notify(MODEL, back=True)
         place.back_in_s = lambda: None
         ended = await calling
         tried = [set(a["zones"]) for a in rig.log.of(asked.id)[-1]["attempts"]]

@@ -18,9 +18,9 @@ import pytest
 from gateway.classify import NoScan, ScanLate
 from gateway.classify.pseudonyms import DOUBTS
 from gateway.classify.pseudonyms.documents import strings
-from gateway.classify.pseudonyms.ledger import MAX_VALUES, Ledger
+from gateway.classify.pseudonyms.ledger import MAX_VALUES, SurrogateLedger
 from gateway.classify.pseudonyms.masking import Masked, Masker
-from gateway.classify.pseudonyms.pseudonymiser import Instead, Pseudonymiser
+from gateway.classify.pseudonyms.pseudonymiser import PseudonymisedCall, Pseudonymiser
 from gateway.core.deadline import Deadline
 from gateway.core.errors import EgressForbidden
 from gateway.core.types import (
@@ -93,8 +93,10 @@ class ScriptedVerdicts:
             complete=self.complete_at_once,
         )
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
-        return replace(found, sensitivity=self.completed_as, complete=self.completes)
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
+        return replace(classification, sensitivity=self.completed_as, complete=self.completes)
 
 
 @dataclass
@@ -107,12 +109,12 @@ class Rig:
 
     def instead(
         self, request: InferenceRequest, verdict: Classification | None = None
-    ) -> Instead | None:
+    ) -> PseudonymisedCall | None:
         return asyncio.run(self.made(request, verdict))
 
     async def made(
         self, request: InferenceRequest, verdict: Classification | None = None
-    ) -> Instead | None:
+    ) -> PseudonymisedCall | None:
         maker = Pseudonymiser(
             self.finder, self.verdicts, lambda: 5.0, lambda why: self.doubts.update([why]),
             Random(self.seed), masker=self.masker,
@@ -165,13 +167,13 @@ def test_a_call_leaves_with_surrogates_and_a_verdict_and_an_id_of_its_own() -> N
     assert "Keller" not in everything(instead.request)
     assert document_of(instead.request)["temperature"] == 0.5
     assert instead.request.id != ID
-    assert instead.found.request_id == instead.request.id
-    assert instead.found.sensitivity is Sensitivity.CLEAR
-    assert instead.found.complete
-    assert instead.found.reason == "pseudonymised"
-    assert instead.found.pseudonymised == {"EMAIL_ADDRESS": 1, "PERSON": 1}
-    assert instead.found.entities == {"PERSON": 1}
-    assert instead.found.classify_s == 0.5
+    assert instead.classification.request_id == instead.request.id
+    assert instead.classification.sensitivity is Sensitivity.CLEAR
+    assert instead.classification.complete
+    assert instead.classification.reason == "pseudonymised"
+    assert instead.classification.pseudonymised == {"EMAIL_ADDRESS": 1, "PERSON": 1}
+    assert instead.classification.entities == {"PERSON": 1}
+    assert instead.classification.classify_s == 0.5
     assert not rig.doubts
 
 
@@ -180,9 +182,9 @@ def test_its_verdict_cannot_clear_the_call_that_it_was_made_from() -> None:
     instead = Rig().instead(request)
     assert instead is not None
     decision = Decision((), "spill_queue", EVERYWHERE)
-    Cleared(instead.request, instead.found, decision)
+    Cleared(instead.request, instead.classification, decision)
     with pytest.raises(EgressForbidden):
-        Cleared(request, instead.found, decision)
+        Cleared(request, instead.classification, decision)
 
 
 def test_the_answer_has_the_originals() -> None:
@@ -240,9 +242,9 @@ def test_other_text_operations_are_pseudonymised_too(operation: Operation) -> No
     assert Rig().instead(call({"prompt": EMAIL, "input": EMAIL}, operation)) is not None
 
 
-def test_nothing_of_the_originals_is_in_a_thousand_random_documents() -> None:
+def test_nothing_of_the_originals_is_in_random_documents() -> None:
     async def main(random: Random, masker: Masker) -> None:
-        for seed in range(1000):
+        for seed in range(300):
             values = [value for _, value in random.sample(VALUES, random.randint(1, 6))]
             frames = [random.choice(("", "about ", "> ")) for _ in range(4)]
             words = [*values, *random.choices(values, k=4)]
@@ -396,7 +398,7 @@ def test_a_finding_in_a_derived_form_of_a_known_value_is_no_other_one() -> None:
     instead = rig.instead(chat(f"say {HTML}"))
     assert instead is not None
     assert EMAIL not in everything(instead.request)
-    assert instead.found.pseudonymised == {"EMAIL_ADDRESS": 1}
+    assert instead.classification.pseudonymised == {"EMAIL_ADDRESS": 1}
 
 
 def test_a_derived_form_of_nothing_that_is_known_keeps_the_call() -> None:
@@ -496,7 +498,10 @@ def test_a_name_that_is_left_in_a_key_keeps_the_call() -> None:
 def test_a_text_that_would_not_come_back_keeps_the_call() -> None:
     class Clumsy(Masker):
         def mask(
-            self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+            self,
+            texts: Sequence[str],
+            findings: Sequence[Sequence[Finding]],
+            ledger: SurrogateLedger,
         ) -> list[Masked]:
             made = super().mask(texts, findings, ledger)
             return [Masked(m.text.lower(), m.places) for m in made]
@@ -515,10 +520,10 @@ def test_every_doubt_that_can_be_told_is_one_of_the_list() -> None:
 class Watching(Masker):
     """Knows which ledger it was given, and does not keep it."""
 
-    ledger: weakref.ref[Ledger]
+    ledger: weakref.ref[SurrogateLedger]
 
     def mask(
-        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+        self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: SurrogateLedger
     ) -> list[Masked]:
         self.ledger = weakref.ref(ledger)
         return super().mask(texts, findings, ledger)
@@ -526,10 +531,13 @@ class Watching(Masker):
 
 def test_a_ledger_that_somebody_keeps_holds_nothing_once_the_call_was_made() -> None:
     class Keeping(Masker):
-        kept: Ledger | None = None
+        kept: SurrogateLedger | None = None
 
         def mask(
-            self, texts: Sequence[str], findings: Sequence[Sequence[Finding]], ledger: Ledger
+            self,
+            texts: Sequence[str],
+            findings: Sequence[Sequence[Finding]],
+            ledger: SurrogateLedger,
         ) -> list[Masked]:
             self.kept = ledger
             return super().mask(texts, findings, ledger)

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from gateway.classify.pseudonyms.ledger import Ledger
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from tests.unit.pseudonyms.samples import MASKER, found
 
@@ -30,7 +30,7 @@ VALUES = (
 
 
 def surrogate_of(value: str, seed: int) -> tuple[str, Restorer]:
-    ledger = Ledger([value], Random(seed))
+    ledger = SurrogateLedger([value], Random(seed))
     (one,) = MASKER.mask([value], [found(value, VALUES)], ledger)
     return one.text, Restorer(ledger.forms)
 
@@ -71,7 +71,7 @@ def last_four(text: str) -> str:
     return "the one ending in " + solid(text)[-4:] + "."
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("value", "said"),
     [
@@ -98,7 +98,7 @@ def test_a_surrogate_in_other_groups_is_put_back_in_these(
     assert restorer.unrestored == 0
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("value", "said"),
     [
@@ -150,5 +150,5 @@ def test_an_answer_of_other_things_is_left_alone() -> None:
     for seed in range(20):
         for _, value in VALUES:
             _, restorer = surrogate_of(value, seed)
-            assert read(text, restorer) == text
+            assert restorer.whole(text) == text
             assert restorer.unrestored == 0

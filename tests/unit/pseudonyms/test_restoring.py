@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.pseudonyms.ledger import Form
+from gateway.classify.pseudonyms.ledger import SurrogateForm
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from tests.unit.pseudonyms.samples import VALUES, masked, masked_one
 
@@ -33,7 +33,7 @@ def streamed(text: str, cuts: list[int], restorer: Restorer) -> str:
     return said + channel.flush()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(PIECES, st.lists(st.integers(0, 10_000), max_size=30), st.integers(0, 1 << 32))
 def test_any_text_comes_back_whole_and_however_it_is_cut(
     pieces: list[str], cuts: list[int], seed: int
@@ -45,21 +45,21 @@ def test_any_text_comes_back_whole_and_however_it_is_cut(
     assert streamed(said, list(range(len(said))), restorer) == text  # one character at a time
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_an_answer_of_its_own_words_is_restored_the_same_in_one_piece_and_in_many(
     data: st.DataObject,
 ) -> None:
     _, ledger = masked([joined([v for _, v in VALUES])], data.draw(st.integers(0, 1 << 32)))
     restorer = Restorer(ledger.forms)
-    seen = [form.seen for form in ledger.forms]
+    seen = [form.surrogate for form in ledger.forms]
     some = st.sampled_from([*seen, *(s.upper() for s in seen), *(s[:5] for s in seen)])
     answer = "".join(data.draw(st.lists(st.one_of(some, WORDS), max_size=12)))
     cuts = data.draw(st.lists(st.integers(0, 10_000), max_size=30))
     assert streamed(answer, cuts, restorer) == restorer.whole(answer)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.integers(0, 1 << 32), st.lists(st.integers(0, 10_000), max_size=10))
 def test_arguments_of_a_tool_call_are_json_with_the_originals(seed: int, cuts: list[int]) -> None:
     document = {f"{type_} {n}": value for n, (type_, value) in enumerate(VALUES)}
@@ -71,7 +71,11 @@ def test_arguments_of_a_tool_call_are_json_with_the_originals(seed: int, cuts: l
 
 @pytest.fixture(scope="module")
 def restorer() -> Restorer:
-    forms = [Form("Aurelind", "Maria"), Form("Brisolden", "Keller"), Form("4000 0012", "4111 1111")]
+    forms = [
+        SurrogateForm("Aurelind", "Maria"),
+        SurrogateForm("Brisolden", "Keller"),
+        SurrogateForm("4000 0012", "4111 1111"),
+    ]
     return Restorer(forms)
 
 
@@ -103,7 +107,10 @@ def test_only_what_may_become_a_surrogate_is_held_back(restorer: Restorer) -> No
 
 
 def test_nothing_is_held_back_longer_than_a_surrogate_is_long() -> None:
-    forms = [Form("Aurelind", "Mechtild"), Form("4000 0012", "4111 1111")]  # of equal lengths
+    forms = [
+        SurrogateForm("Aurelind", "Mechtild"),
+        SurrogateForm("4000 0012", "4111 1111"),
+    ]  # of equal lengths
     channel, random, waiting = Channel(Restorer(forms)), Random(3), 0
     for _ in range(3000):
         waiting += 1 - len(channel.feed(random.choice("Aurelind40 ")))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Scheduling, Spill
+from gateway.scheduling.calls import (
+    Action,
+    CloudPermission,
+    QueuedCall,
+    Refuse,
+    Release,
+    Scheduling,
+    SpillNow,
+)
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.scheduler import Scheduler
@@ -38,17 +46,17 @@ CLOUD = cloud(0.02)
 def clear(
     budget_s: float = 1.0, at_s: float = 0.0, penalty: float = 3.0, price: float = 1.0,
     work: float = 1.0, tail: Tail | None = CLOUD,
-) -> Call:  # fmt: skip
-    return Call(
+) -> QueuedCall:  # fmt: skip
+    return QueuedCall(
         id=next(_ids), arrived_s=at_s, deadline_s=at_s + budget_s, penalty=penalty, price=price,
-        work=work, leave=Leave.FREELY, restricted=False, cloud=tail,
+        work=work, leave=CloudPermission.FREELY, restricted=False, cloud=tail,
     )  # fmt: skip
 
 
 def restricted(
     budget_s: float = 1.0, at_s: float = 0.0, penalty: float = 6.0, work: float = 1.0
-) -> Call:
-    return Call(
+) -> QueuedCall:
+    return QueuedCall(
         id=next(_ids), arrived_s=at_s, deadline_s=at_s + budget_s, penalty=penalty, work=work
     )
 
@@ -68,21 +76,21 @@ class Seen:
     """What a scheduler wanted, in order."""
 
     releases: list[Release] = field(default_factory=list)
-    spilled: list[Call] = field(default_factory=list)
+    spilled: list[QueuedCall] = field(default_factory=list)
     refused: list[Refuse] = field(default_factory=list)
 
     def __call__(self, actions: list[Action]) -> list[Action]:
         for action in actions:
             if isinstance(action, Release):
                 self.releases.append(action)
-            elif isinstance(action, Spill):
+            elif isinstance(action, SpillNow):
                 self.spilled.append(action.call)
             else:
                 self.refused.append(action)
         return actions
 
     @property
-    def sent(self) -> list[Call]:
+    def sent(self) -> list[QueuedCall]:
         return [call for release in self.releases for call in release.calls]
 
 

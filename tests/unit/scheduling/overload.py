@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gateway.scheduling.calls import Action, Call, Refuse
+from gateway.scheduling.calls import Action, QueuedCall, Refuse
 from gateway.scheduling.scheduler import Scheduler
 from tests.unit.scheduling.calls import BATCH, FULL_S, Seen, finish, steady_model
 
@@ -22,7 +22,7 @@ class Overload:
         return len(self.seen.sent) / len(self.seen.releases)
 
 
-def overloaded(load: float, call_at: Callable[[float], Call], calls: int = 4000) -> Overload:
+def overloaded(load: float, call_at: Callable[[float], QueuedCall], calls: int = 4000) -> Overload:
     """Calls come evenly, `load` times as many as full batches of average calls could serve."""
     waits, done = Scheduler({"gpu": steady_model()}, BATCH), Overload()
     model, ends_s, batches = steady_model(), math.inf, 0

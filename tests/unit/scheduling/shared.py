@@ -28,9 +28,9 @@ def two(gpu: SharedGpu, tuning: Tuning = PLAIN, lead_s: float = 0.0) -> tuple[Sc
 def teach(gpu: SharedGpu, lost: float) -> None:
     """So much of the time that batches spent beside others was lost."""
     for _ in range(10):
-        gpu.told(0, steady_model(), 16.0, FULL_S, 0.0)
+        gpu.observe(0, steady_model(), 16.0, FULL_S, 0.0)
     for _ in range(100):
-        gpu.told(0, steady_model(), 16.0, FULL_S / (1 - lost / 2), FULL_S / (1 - lost / 2))
+        gpu.observe(0, steady_model(), 16.0, FULL_S / (1 - lost / 2), FULL_S / (1 - lost / 2))
 
 
 def in_turns() -> SharedGpu:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
+from gateway.scheduling.calls import Action, CloudPermission, QueuedCall, Refuse, Release, SpillNow
 from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
@@ -25,7 +25,7 @@ class Callers:
     random: random.Random
     now_s: float = 0.0
     open: dict[tuple[int, int | str], str] = field(default_factory=dict)  # where it is
-    answers: list[tuple[float, int, Call]] = field(default_factory=list)
+    answers: list[tuple[float, int, QueuedCall]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         gpus = {name: SharedGpu() for name in ("one", "other")}
@@ -49,17 +49,17 @@ class Callers:
             self._pass(self.now_s + self.random.choice(self.gaps_s))
         self._pass(math.inf)
 
-    def _call(self, number: int) -> Call:
+    def _call(self, number: int) -> QueuedCall:
         restricted = self.random.random() < 0.5
         leaves = not restricted and self.random.random() < 0.5
-        return Call(
+        return QueuedCall(
             id=number,
             arrived_s=self.now_s,
             deadline_s=self.now_s + self.random.choice((0.0, 0.02, 0.5, 60.0)),
             penalty=self.random.choice((0.0, 1.0)),
             work=self.random.choice(WORKS) if self.random.random() < 0.1 else 1.0,
             rows=self.random.choice((1, 1, BATCH, 3 * BATCH)),
-            leave=Leave.FREELY if leaves else Leave.NEVER,
+            leave=CloudPermission.FREELY if leaves else CloudPermission.NEVER,
             restricted=restricted,
             cloud=self.cloud if leaves else None,
         )
@@ -95,7 +95,7 @@ class Callers:
                     self.open[number, call.id] = action.server
                     self.answers.append((self.now_s + took_s, number, call))
             else:
-                assert isinstance(action, Spill | Refuse)
+                assert isinstance(action, SpillNow | Refuse)
                 assert self.open.pop((number, action.call.id)) == "waits"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.scheduling.calls import Call, Leave
+from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.rules.baselines import RULES, Backlog, OnArrival, Rule
 from tests.unit.scheduling.calls import (
     BATCH,
@@ -25,7 +25,7 @@ def policy(rule: Rule, servers: int = 1) -> OnArrival:
     return OnArrival({f"gpu-{i}": steady_model() for i in range(servers)}, BATCH, rule)
 
 
-def always(call: Call, backlog: Backlog) -> bool:
+def always(call: QueuedCall, backlog: Backlog) -> bool:
     return True
 
 
@@ -36,8 +36,8 @@ IDLE = Backlog(
 BUSY = replace(IDLE, onprem_s=0.9, queued_s=0.8, backlog_s=0.8, filled=5.0)
 
 
-@pytest.mark.parametrize("leave", [Leave.NEVER, Leave.NOT_YET])
-def test_no_rule_sends_away_what_may_not_leave(leave: Leave) -> None:
+@pytest.mark.parametrize("leave", [CloudPermission.NEVER, CloudPermission.NOT_YET])
+def test_no_rule_sends_away_what_may_not_leave(leave: CloudPermission) -> None:
     seen, waits = Seen(), policy(always)
     for _ in range(50):
         seen(waits.arrive(replace(clear(), leave=leave), 0.0))

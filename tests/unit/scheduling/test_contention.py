@@ -233,12 +233,12 @@ def test_batches_that_are_as_short_as_a_handover_take_no_turns() -> None:
     quick = BatchModel(0.001, 0.0)
     for beside in (0.0, 1.0):
         for _ in range(100):
-            gpu.told(0, quick, 1.0, 0.001 * (1 + beside), 0.002 * beside)
+            gpu.observe(0, quick, 1.0, 0.001 * (1 + beside), 0.002 * beside)
     assert gpu.contention.value == pytest.approx(1.0, abs=0.01)
     assert not gpu.turns
     assert not any(in_each_period(gpu))
     for _ in range(20):
-        gpu.told(1, steady_model(), 16.0, FULL_S, 0.0)
+        gpu.observe(1, steady_model(), 16.0, FULL_S, 0.0)
     assert gpu.turns
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.config import QueueSettings
-from gateway.scheduling.calls import Action, Call, Extent, Refuse, Release, Spill
+from gateway.scheduling.calls import Action, CallExtent, QueuedCall, Refuse, Release, SpillNow
 from gateway.scheduling.rules.failsafe import DWELL_S, LONGEST_DWELL_S, RELAPSE_S, Guarded
 from gateway.scheduling.rules.priorities import ByPriority
 from gateway.scheduling.scheduler import Scheduler
@@ -44,12 +44,12 @@ class Failing(Scheduler):
             raise Bug
         return super().wake_s
 
-    def would(self, call: Call, now_s: float) -> Spill | Refuse | None:
+    def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
         if self.blind:
             raise Bug
         return super().would(call, now_s)
 
-    def completion_s(self, size: Extent, deadline_s: float, now_s: float) -> float:
+    def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         if self.blind:
             raise Bug
         return super().completion_s(size, deadline_s, now_s)
@@ -177,7 +177,7 @@ def test_every_call_ends_once_whenever_the_scheduler_fails(seed: int, comes_back
     if comes_back:
         waits._dwell_s = 0.1
     ended: Counter[int | str] = Counter()
-    answers: list[tuple[float, Call]] = []
+    answers: list[tuple[float, QueuedCall]] = []
 
     def do(actions: list[Action]) -> None:
         for action in actions:
@@ -185,7 +185,7 @@ def test_every_call_ends_once_whenever_the_scheduler_fails(seed: int, comes_back
                 answers.extend((now_s + chance.choice((0.01, 0.05)), c) for c in action.calls)
             else:
                 ended[action.call.id] += 1
-                if isinstance(action, Spill):
+                if isinstance(action, SpillNow):
                     assert not action.call.restricted
 
     calls = 0
@@ -307,7 +307,7 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         calls = [request(kind, 5.0) for kind in ("restricted", "clear") * 6]
         tasks = [asyncio.create_task(rig.call(call)) for call in calls]
         await asyncio.sleep(0.06)
-        group = rig.fleet.groups.of(harness.MODEL, ("gpu",))
+        group = rig.fleet.groups.queue(harness.MODEL, ("gpu",))
         guarded = group.scheduling
         assert isinstance(guarded, Guarded)
         assert guarded.waiting

@@ -7,7 +7,7 @@ import pytest
 from gateway.scheduling.calls import Action
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.servers import Instance, Lead, Standing
+from gateway.scheduling.servers import Instance, Lead, ServerStatus
 from gateway.scheduling.tuning import Tuning
 from tests.unit.scheduling.calls import (
     BATCH,
@@ -92,7 +92,7 @@ def test_two_batches_are_told_by_one_gap_and_not_by_how_long_all_answers_take(
     gap_s: float, share: float
 ) -> None:
     """The gateway reads one answer after the other; sixteen take longer than a batch of one."""
-    instance = Instance(0, "gpu", steady_model(), Standing(idle=[0]))
+    instance = Instance(0, "gpu", steady_model(), ServerStatus(idle=[0]))
     first, second = (tuple(clear() for _ in range(BATCH)) for _ in range(2))
     instance.send(first, 0.0)
     instance.send(second, 0.03)
@@ -118,10 +118,10 @@ def test_nothing_is_sent_before_half_of_the_running_batch_is_over() -> None:
 def test_the_lead_grows_quickly_and_shrinks_slowly() -> None:
     lead = Lead()
     for _ in range(100):
-        lead.told(split=True)
+        lead.observe(split=True)
     assert lead.share == 1.0
-    lead.told(split=False)
+    lead.observe(split=False)
     assert 0.99 < lead.share < 1.0
     for _ in range(1000):
-        lead.told(split=False)
+        lead.observe(split=False)
     assert lead.share < 0.01

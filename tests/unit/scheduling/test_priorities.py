@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.config import QueueSettings, RoutingSettings
-from gateway.scheduling.calls import Action, Call, Leave, Refuse, Release, Spill
+from gateway.scheduling.calls import Action, CloudPermission, QueuedCall, Refuse, Release, SpillNow
 from gateway.scheduling.factory import new_scheduler
 from gateway.scheduling.rules.baselines import RULES
 from gateway.scheduling.rules.failsafe import Guarded
@@ -59,10 +59,10 @@ def test_a_call_that_would_be_late_here_leaves_and_a_restricted_one_stays() -> N
     for _ in range(8 * BATCH):
         seen(waits.arrive(restricted(10.0), 0.0))
     late, tight = clear(2 * FULL_S), restricted(9.0)
-    assert seen(waits.arrive(late, 0.0)) == [Spill(late, "spill_deadline")]
+    assert seen(waits.arrive(late, 0.0)) == [SpillNow(late, "spill_deadline")]
     assert seen(waits.arrive(tight, 0.0)) == []
     waits.cloud_room = 0.0
-    assert not [a for a in waits.arrive(clear(2 * FULL_S), 0.0) if isinstance(a, Spill)]
+    assert not [a for a in waits.arrive(clear(2 * FULL_S), 0.0) if isinstance(a, SpillNow)]
     assert all(not call.restricted for call in seen.spilled)
 
 
@@ -120,8 +120,8 @@ def test_a_full_queue_lets_clear_calls_leave_and_refuses_restricted_ones() -> No
     for _ in range(3):
         waits.arrive(restricted(10.0), 0.0)
     asked = clear(10.0)
-    assert waits.would(asked, 0.0) == Spill(asked, "spill_queue")
-    assert waits.arrive(asked, 0.0) == [Spill(asked, "spill_queue")]
+    assert waits.would(asked, 0.0) == SpillNow(asked, "spill_queue")
+    assert waits.arrive(asked, 0.0) == [SpillNow(asked, "spill_queue")]
     (refused,) = waits.arrive(restricted(10.0), 0.0)
     assert isinstance(refused, Refuse)
     assert refused.why == "queue_full"
@@ -133,7 +133,9 @@ def test_one_that_may_not_leave_after_all_does_not() -> None:
         seen(waits.arrive(restricted(10.0), 0.0))
     call = clear(10.0)
     seen(waits.arrive(call, 0.0))
-    seen(waits.changed(replace(call, leave=Leave.NEVER, restricted=True, cloud=None), 0.0))
+    seen(
+        waits.changed(replace(call, leave=CloudPermission.NEVER, restricted=True, cloud=None), 0.0)
+    )
     for _ in range(8 * BATCH):
         seen(waits.arrive(restricted(10.0), 0.001))
     assert seen.spilled == []
@@ -146,8 +148,8 @@ def test_every_call_ends_once_and_what_it_would_do_is_what_it_does(seed: int) ->
     chance = random.Random(seed)
     waits, now_s = rule(servers=2), 0.0
     ended: dict[int | str, int] = {}
-    answers: list[tuple[float, Call]] = []
-    asked: list[Call] = []
+    answers: list[tuple[float, QueuedCall]] = []
+    asked: list[QueuedCall] = []
 
     def do(actions: list[Action]) -> None:
         for action in actions:
@@ -155,7 +157,7 @@ def test_every_call_ends_once_and_what_it_would_do_is_what_it_does(seed: int) ->
                 answers.extend((now_s + 0.03, call) for call in action.calls)
             else:
                 ended[action.call.id] = ended.get(action.call.id, 0) + 1
-                assert not (isinstance(action, Spill) and action.call.restricted)
+                assert not (isinstance(action, SpillNow) and action.call.restricted)
 
     while len(asked) < 300 or answers or waits.waiting:
         now_s += 0.002

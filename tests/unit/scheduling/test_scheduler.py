@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.scheduling.calls import Leave
+from gateway.scheduling.calls import CloudPermission
 from gateway.scheduling.tuning import Tuning
 from tests.unit.scheduling.calls import (
     BATCH,
@@ -186,8 +186,8 @@ def test_room_is_kept_for_dearer_arrivals(reserve: float, leaves: bool) -> None:
 # What may not leave
 
 
-@pytest.mark.parametrize("leave", [Leave.NEVER, Leave.NOT_YET])
-def test_only_a_call_that_may_leave_leaves(leave: Leave) -> None:
+@pytest.mark.parametrize("leave", [CloudPermission.NEVER, CloudPermission.NOT_YET])
+def test_only_a_call_that_may_leave_leaves(leave: CloudPermission) -> None:
     seen, waits = Seen(), scheduler()
     seen(waits.arrive(clear(work=16.0), 0.0))
     for _ in range(2 * BATCH):
@@ -198,11 +198,13 @@ def test_only_a_call_that_may_leave_leaves(leave: Leave) -> None:
 def test_a_call_that_is_cleared_while_it_waits_may_leave_from_then_on() -> None:
     seen, waits = Seen(), scheduler()
     seen(waits.arrive(clear(work=16.0), 0.0))
-    unread = [replace(clear(budget_s=0.085), leave=Leave.NOT_YET) for _ in range(BATCH + 1)]
+    unread = [
+        replace(clear(budget_s=0.085), leave=CloudPermission.NOT_YET) for _ in range(BATCH + 1)
+    ]
     for call in unread:
         seen(waits.arrive(call, 0.0))
     for call in unread:
-        seen(waits.changed(replace(call, leave=Leave.FREELY), 0.0))
+        seen(waits.changed(replace(call, leave=CloudPermission.FREELY), 0.0))
     assert len(seen.spilled) == 1
 
 
@@ -211,7 +213,9 @@ def test_a_call_that_turns_out_to_be_restricted_stays() -> None:
     seen(waits.arrive(clear(work=16.0), 0.0))
     call = clear(budget_s=0.085, price=0.01)
     seen(waits.arrive(call, 0.0))
-    seen(waits.changed(replace(call, leave=Leave.NEVER, restricted=True, penalty=6.0), 0.0))
+    seen(
+        waits.changed(replace(call, leave=CloudPermission.NEVER, restricted=True, penalty=6.0), 0.0)
+    )
     for _ in range(2 * BATCH):
         seen(waits.arrive(clear(budget_s=0.085), 0.0))
     assert call.id not in {c.id for c in seen.spilled}
@@ -223,7 +227,7 @@ def test_a_call_that_could_not_leave_after_all_comes_back_with_its_old_deadline(
     calls = [clear(budget_s=0.085) for _ in range(BATCH + 1)]
     for call in calls:
         seen(waits.arrive(call, 0.0))
-    back = replace(seen.spilled[0], leave=Leave.NEVER, restricted=True, penalty=6.0)
+    back = replace(seen.spilled[0], leave=CloudPermission.NEVER, restricted=True, penalty=6.0)
     seen(waits.arrive(back, 0.01))
     seen(finish(waits, seen.releases[0], 0.04))
     assert back in seen.sent
@@ -232,7 +236,7 @@ def test_a_call_that_could_not_leave_after_all_comes_back_with_its_old_deadline(
 
 def test_a_restricted_call_that_may_leave_cannot_be_said() -> None:
     with pytest.raises(ValueError, match="may not leave"):
-        replace(restricted(), leave=Leave.FREELY)
+        replace(restricted(), leave=CloudPermission.FREELY)
 
 
 @pytest.mark.parametrize("room", [0, 3])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.scheduling.calls import Call, Release, Scheduling
+from gateway.scheduling.calls import QueuedCall, Release, Scheduling
 from gateway.scheduling.rules.baselines import OnArrival, never
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
@@ -23,7 +23,7 @@ from tests.unit.scheduling.calls import (
 )
 
 
-def replace_without(release: Release, lost: Call) -> Release:
+def replace_without(release: Release, lost: QueuedCall) -> Release:
     return Release(release.server, tuple(call for call in release.calls if call is not lost))
 
 
@@ -42,7 +42,7 @@ both = pytest.mark.parametrize("made", [best_set, by_rule])
 Made = Callable[..., Scheduling]
 
 
-def come(waits: Scheduling, *calls: Call, now_s: float = 0.0) -> Seen:
+def come(waits: Scheduling, *calls: QueuedCall, now_s: float = 0.0) -> Seen:
     seen = Seen()
     for call in calls:
         seen(waits.arrive(call, now_s))

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from gateway.scheduling.calls import Action, Call, Release, Spill
+from gateway.scheduling.calls import Action, QueuedCall, Release, SpillNow
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.sharing import SharedGpu
@@ -212,7 +212,7 @@ def start(
     """Returns how many left."""
     left = 0
     for which, action in todo:
-        left += isinstance(action, Spill)
+        left += isinstance(action, SpillNow)
         if isinstance(action, Release):
             took_s = FIXED_S + PER_WORK_S * sum(call.work for call in action.calls)
             heapq.heappush(running, (now_s + took_s, next(order), which, action))
@@ -245,7 +245,7 @@ def drive(waits: Scheduler, seed: int) -> list[tuple[float, str]]:
             actions = finish(waits, release, end_s)
             begin(actions, running, end_s, draw, done)
         make = clear if draw.random() < 0.6 else restricted
-        call: Call = make(draw.choice((0.1, 0.3, 0.8)), now_s, work=draw.uniform(0.5, 2))
+        call: QueuedCall = make(draw.choice((0.1, 0.3, 0.8)), now_s, work=draw.uniform(0.5, 2))
         begin(waits.arrive(replace(call, id=next(numbers)), now_s), running, now_s, draw, done)
     return done
 

@@ -7,14 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from gateway.scheduling.calls import Call
-from gateway.scheduling.estimates.demand import Stretch
-from gateway.scheduling.waiting import FEW, NOBODY, Line, Place, Slot
+from gateway.scheduling.calls import QueuedCall
+from gateway.scheduling.estimates.demand import WaitStretch
+from gateway.scheduling.waiting import FEW, NOBODY, QueuePosition, Slot, WaitingQueue
 
 BATCH = 4
 
 
-def first_late(calls: list[Call], slots: list[Slot], stretch: list[float]) -> int:
+def first_late(calls: list[QueuedCall], slots: list[Slot], stretch: list[float]) -> int:
     """Batch after batch, each where a server is free first."""
     free_s = [slot.free_in_s for slot in slots]
     for start in range(0, len(calls), BATCH):
@@ -42,7 +42,7 @@ def test_the_first_who_would_be_late_is_found_for_few_and_for_many(
         stretch = [draw.uniform(1.0, 1.5) for _ in range(3)]
         loose = draw.uniform(0.5, 4.0)
         calls = [
-            Call(
+            QueuedCall(
                 id=at,
                 arrived_s=0.0,
                 deadline_s=0.3 + loose * 0.06 * at / servers,
@@ -51,10 +51,10 @@ def test_the_first_who_would_be_late_is_found_for_few_and_for_many(
             )
             for at in range(waiting)
         ]
-        line = Line()
+        line = WaitingQueue()
         for call in calls:
-            line.add(call, Place(call.deadline_s, call.deadline_s, int(call.penalty)))
-        given = Stretch(np.array(stretch), stretch)
+            line.add(call, QueuePosition(call.deadline_s, call.deadline_s, int(call.penalty)))
+        given = WaitStretch(np.array(stretch), stretch)
         at = line.first_late(slots, BATCH, given, now_s=0.0)
         assert at == first_late(calls, slots, stretch)
         found.add(at)

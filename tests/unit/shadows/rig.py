@@ -14,7 +14,7 @@ import numpy as np
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.core.deadline import Clock
 from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
-from gateway.pipeline.pipeline import Classifier, Pipeline
+from gateway.pipeline.pipeline import ClassifierPort, Pipeline
 from gateway.pipeline.shadow.shadow import Rules
 from gateway.pipeline.shadow.shadows import Shadows
 from gateway.scheduling.routing.policy import Policy
@@ -128,7 +128,7 @@ class Shadowing:
 def rig_with(
     shadows: Mapping[str, Mapping[str, Any]],
     *,
-    classifier: Classifier | None = None,
+    classifier: ClassifierPort | None = None,
     block_unknown: bool = False,
     **live: Any,
 ) -> Rig:

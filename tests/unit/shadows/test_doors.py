@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.test_architecture import IMPORTS, MODULES, below
+from tests.unit.test_architecture import MODULES, below, imports
 
 DOORS = (
     "endpoints.connectors",
@@ -21,7 +21,7 @@ DOORS = (
 def reached(package: str) -> set[str]:
     """Every module that a package imports, however far."""
     found = {name for name in MODULES if below(package, name) is not None}
-    while more := {i.imported for i in IMPORTS if i.importer in found} - found:
+    while more := {i.imported for i in imports() if i.importer in found} - found:
         found |= more
     return found
 

@@ -66,7 +66,7 @@ def test_models_take_turns_where_the_live_ones_do() -> None:
     gpu.join()
     gpu.join()
     for _ in range(100):
-        gpu.told(0, learnt(0.02, 0.005), 4.0, 0.4, 0.4)
+        gpu.observe(0, learnt(0.02, 0.005), 4.0, 0.4, 0.4)
     told = [(gpu.turns, gpu.one_at_a_time)]
     taking.add("gpu")
     told.append((gpu.turns, gpu.one_at_a_time))

@@ -12,7 +12,7 @@ from gateway.core.deadline import Clock
 from gateway.core.errors import OnpremUnavailable
 from gateway.core.types import Classification, InferenceRequest, Sensitivity, Zone
 from gateway.pipeline.shadow.shadow import Rules
-from gateway.scheduling.calls import Action, Call, Scheduling
+from gateway.scheduling.calls import Action, QueuedCall, Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.queues import Weights
 from gateway.scheduling.routing.policy import Policy
@@ -155,7 +155,9 @@ class Late(ScriptedClassifier):
     async def classify(self, request: InferenceRequest) -> Classification:
         return Classification(request.id, Sensitivity.CLEAR, "clear", complete=False)
 
-    async def complete(self, request: InferenceRequest, found: Classification) -> Classification:
+    async def complete(
+        self, request: InferenceRequest, classification: Classification
+    ) -> Classification:
         return verdict(request, self._reason)
 
 
@@ -236,7 +238,7 @@ def test_a_shadow_is_asked_when_the_live_call_is_on_its_way() -> None:
         server = rig.sites["gpu"].connector
 
         class Asked(OnArrival):
-            def arrive(self, call: Call, now_s: float) -> list[Action]:
+            def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
                 at_the_server.append(len(server.seen))
                 return super().arrive(call, now_s)
 
@@ -248,7 +250,7 @@ def test_a_shadow_is_asked_when_the_live_call_is_on_its_way() -> None:
 
 
 class Broken(OnArrival):
-    def arrive(self, call: Call, now_s: float) -> list[Action]:
+    def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         raise RuntimeError("a bug")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.accounting.audit.journal import Journal, Keeping
+from gateway.accounting.audit.journal import Journal, JournalOptions
 from gateway.accounting.audit.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from gateway.core.types import (
@@ -25,7 +25,7 @@ from gateway.core.types import (
 )
 from gateway.core.types import Outcome as Ended
 from gateway.pipeline.call_account import Accounts
-from gateway.simulate.loop import CLOUD, ONPREM, REFUSED, Outcome
+from gateway.simulate.loop import CLOUD, ONPREM, REFUSED, SimulatedOutcome
 from gateway.simulate.moves import as_recorded, moves
 from gateway.simulate.records import Replayed, read_records
 from gateway.simulate.study import POLICY, replay
@@ -144,7 +144,7 @@ def test_calls_that_move_are_counted_by_class_and_place(tmp_path: Path) -> None:
     )
     place = np.array([CLOUD, ONPREM, ONPREM, ONPREM, REFUSED])
     done_s = found.calls.arrive_s + np.array([0.1, 0.1, 99.0, 0.1, np.inf])
-    moved = moves(found, found.calls, Outcome(place, done_s, 1, 1.0, 1.0))
+    moved = moves(found, found.calls, SimulatedOutcome(place, done_s, 1, 1.0, 1.0))
     assert moved.clear["onprem"] == {"onprem": 0, "cloud": 1, "nowhere": 0}
     assert moved.clear["cloud"] == {"onprem": 1, "cloud": 0, "nowhere": 0}
     assert moved.clear["nowhere"] == {"onprem": 0, "cloud": 0, "nowhere": 1}
@@ -235,7 +235,7 @@ def test_what_a_gateway_writes_can_be_replayed(tmp_path: Path) -> None:
     tensors = TensorCall((Tensor("x", "FP32", (2, 4), bytes(32)),))
 
     async def three_calls() -> None:
-        log = AuditWriter(Journal(Keeping(tmp_path, "test")), Metrics(), checkpoint_s=60.0)
+        log = AuditWriter(Journal(JournalOptions(tmp_path, "test")), Metrics(), checkpoint_s=60.0)
         log.start(dict)
         accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy")
         for number in range(3):

@@ -13,8 +13,8 @@ from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 from gateway.simulate.bound import least_cost
 from gateway.simulate.capacity import Prices, cheapest, sizes
-from gateway.simulate.loop import CLOUD, REFUSED, WAITING, Simulation, World
-from gateway.simulate.study import NAMES, POLICY, Figures, Run, simulate
+from gateway.simulate.loop import CLOUD, REFUSED, WAITING, SimulatedWorld, Simulation
+from gateway.simulate.study import NAMES, POLICY, StudyFigures, StudyRun, simulate
 from gateway.simulate.workload import MODES, Workload, build
 from tests.unit.simulate.traces import bursty
 
@@ -24,30 +24,30 @@ def workload(mode: str = "ms", load: float = 1.5, calls: int = 1500) -> Workload
 
 
 @pytest.fixture(scope="module", params=[("ms", 1.0), ("ms", 2.0), ("s", 1.5)], ids=str)
-def compared(request: pytest.FixtureRequest) -> dict[str, Figures]:
+def compared(request: pytest.FixtureRequest) -> dict[str, StudyFigures]:
     calls = workload(*request.param)
     least = least_cost(calls)
     return {name: simulate(calls, name, least) for name in NAMES}
 
 
-def test_no_policy_beats_who_knows_the_future(compared: dict[str, Figures]) -> None:
+def test_no_policy_beats_who_knows_the_future(compared: dict[str, StudyFigures]) -> None:
     assert min(f.regret for f in compared.values() if f.regret is not None) > -1e-6
 
 
-def test_the_decision_costs_less_than_any_simple_policy(compared: dict[str, Figures]) -> None:
+def test_the_decision_costs_less_than_any_simple_policy(compared: dict[str, StudyFigures]) -> None:
     regrets = {name: f.regret or 0.0 for name, f in compared.items()}
     assert regrets.pop(POLICY) < min(regrets.values()) + 0.02
     assert (compared[POLICY].regret or 0.0) < 0.2
 
 
-def test_restricted_calls_stay_and_meet_their_budgets(compared: dict[str, Figures]) -> None:
+def test_restricted_calls_stay_and_meet_their_budgets(compared: dict[str, StudyFigures]) -> None:
     assert [f.restricted_in_cloud for f in compared.values()] == [0] * len(NAMES)
     restricted = compared[POLICY].attainment.restricted
     assert restricted is not None
     assert restricted >= 0.98
 
 
-def test_every_figure_fits_together(compared: dict[str, Figures]) -> None:
+def test_every_figure_fits_together(compared: dict[str, StudyFigures]) -> None:
     for figures in compared.values():
         assert figures.spilled + figures.shed <= figures.calls
         assert 0 < figures.utilisation <= 1.0 + 1e-9
@@ -59,8 +59,8 @@ def test_what_dearer_arrivals_will_need_is_worth_reserving() -> None:
     costs = [
         sum((f.cloud_cost, f.missed_cost))
         for f in (
-            simulate(calls, POLICY, run=Run()),
-            simulate(calls, POLICY, run=Run(Tuning(reserve=0.0))),
+            simulate(calls, POLICY, run=StudyRun()),
+            simulate(calls, POLICY, run=StudyRun(Tuning(reserve=0.0))),
         )
     ]
     assert costs[0] < costs[1]
@@ -95,23 +95,23 @@ def test_gateways_that_forward_to_an_owner_cost_hardly_more_than_one(
     calls = workload(mode, calls=3000)
     least = least_cost(calls)
     one = simulate(calls, POLICY, least).regret
-    many = simulate(calls, POLICY, least, Run(world=World(gateways=gateways))).regret
+    many = simulate(calls, POLICY, least, StudyRun(world=SimulatedWorld(gateways=gateways))).regret
     assert one is not None
     assert many is not None
     assert many <= one * 1.07 + 0.02  # the order of events alone moves it by so much
 
 
 def test_release_by_phase_keeps_a_distant_server_busy() -> None:
-    calls, far = workload(load=2.0), World(network_s=0.002)
-    on_completion = simulate(calls, POLICY, run=Run(world=far, lead_s=0.0))
-    by_phase = simulate(calls, POLICY, run=Run(world=far, lead_s=None))
+    calls, far = workload(load=2.0), SimulatedWorld(network_s=0.002)
+    on_completion = simulate(calls, POLICY, run=StudyRun(world=far, lead_s=0.0))
+    by_phase = simulate(calls, POLICY, run=StudyRun(world=far, lead_s=None))
     assert by_phase.utilisation > on_completion.utilisation + 0.05
     assert by_phase.mean_batch > 0.88 * 16
 
 
 def test_a_simulation_runs_the_same_way_again() -> None:
-    calls, world = workload(), World(batch_spread=0.1, gateways=3, seed=4)
-    first, again = (simulate(calls, POLICY, run=Run(world=world)) for _ in range(2))
+    calls, world = workload(), SimulatedWorld(batch_spread=0.1, gateways=3, seed=4)
+    first, again = (simulate(calls, POLICY, run=StudyRun(world=world)) for _ in range(2))
     assert dataclasses.replace(first, took_s=0.0) == dataclasses.replace(again, took_s=0.0)
 
 

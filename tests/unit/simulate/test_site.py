@@ -11,9 +11,9 @@ from gateway import config
 from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.scheduler import Scheduler
-from gateway.simulate.loop import World
-from gateway.simulate.site import Site
-from gateway.simulate.study import POLICY, Figures, Run, simulate
+from gateway.simulate.loop import SimulatedWorld
+from gateway.simulate.site import SimulatedSite
+from gateway.simulate.study import POLICY, StudyFigures, StudyRun, simulate
 from gateway.simulate.workload import MODES, TraceError, Workload, build
 from tests.unit.simulate.traces import bursty
 
@@ -35,11 +35,11 @@ models:
     served_by: [{endpoint: gpu}]
 routing: {miss_penalty_usd: 0.02, restricted_factor: 4}
 """
-FAR = World(network_s=0.0005)
+FAR = SimulatedWorld(network_s=0.0005)
 
 
-def site(text: str = SETTINGS, model: str | None = None) -> Site:
-    return Site.of(config.parse(text), model)
+def site(text: str = SETTINGS, model: str | None = None) -> SimulatedSite:
+    return SimulatedSite.from_settings(config.parse(text), model)
 
 
 def routing(**keys: object) -> str:
@@ -47,12 +47,12 @@ def routing(**keys: object) -> str:
     return SETTINGS.replace("restricted_factor: 4}", f"restricted_factor: 4, {stated}}}")
 
 
-def calls_of(of: Site, load: float = 1.5, mode: str = "ms", calls: int = 1200) -> Workload:
+def calls_of(of: SimulatedSite, load: float = 1.5, mode: str = "ms", calls: int = 1200) -> Workload:
     return of.weighed(build(bursty(calls), of.mode(MODES[mode]), load, 1))
 
 
-def figures(of: Site, name: str = POLICY, load: float = 1.5) -> Figures:
-    found = simulate(calls_of(of, load), name, run=Run(site=of, world=FAR, lead_s=None))
+def figures(of: SimulatedSite, name: str = POLICY, load: float = 1.5) -> StudyFigures:
+    found = simulate(calls_of(of, load), name, run=StudyRun(site=of, world=FAR, lead_s=None))
     return replace(found, took_s=0.0)
 
 
@@ -83,7 +83,7 @@ def test_prices_and_penalties_are_those_of_the_settings() -> None:
     usd = 0.001 + 0.002 * plain.tokens / 1000
     assert calls.unit_usd == pytest.approx(usd.mean())
     assert calls.price * calls.unit_usd == pytest.approx(usd)
-    assert np.unique(calls.told_price * calls.unit_usd) == pytest.approx([0.001 + 0.002 * 0.5])
+    assert np.unique(calls.expected_price * calls.unit_usd) == pytest.approx([0.001 + 0.002 * 0.5])
     penalty_usd = calls.penalty * calls.unit_usd
     assert penalty_usd[~calls.restricted] == pytest.approx(0.02)
     assert penalty_usd[calls.restricted] == pytest.approx(0.08)
@@ -104,12 +104,12 @@ def test_the_scheduler_is_the_one_that_the_live_fleet_makes() -> None:
     found = site()
     mode = found.mode(MODES["ms"])
     fleet = found.fleet(lambda: 0.0, mode)
-    best = fleet.groups.of("scorer", ("gpu",)).scheduling
+    best = fleet.groups.queue("scorer", ("gpu",)).scheduling
     assert isinstance(best, Guarded)
     assert isinstance(best.deciding, Scheduler)
     assert best.max_batch == 8
     rule = found.following("queue_cap").fleet(lambda: 0.0, mode)
-    assert isinstance(rule.groups.of("scorer", ("gpu",)).scheduling, OnArrival)
+    assert isinstance(rule.groups.queue("scorer", ("gpu",)).scheduling, OnArrival)
 
 
 @pytest.mark.parametrize("name", ["queue_cap", "static_split"])
@@ -160,7 +160,7 @@ def test_calls_that_end_one_by_one_are_no_batches() -> None:
     found = site(text)
     assert found.mode(MODES["s"]).alone
     calls = calls_of(found, 1.2, "ms", 1500)
-    got = simulate(calls, POLICY, run=Run(site=found, world=FAR, lead_s=None))
+    got = simulate(calls, POLICY, run=StudyRun(site=found, world=FAR, lead_s=None))
     assert got.mean_batch == 1.0
     assert 0.5 < got.utilisation <= 1.0
     assert got.attainment.restricted is not None
@@ -174,7 +174,8 @@ def test_more_servers_than_the_settings_have_are_like_the_first() -> None:
     assert {three.settings.endpoints[name].expected_ms for name in three.servers} == {20}
     assert three.sized(1).servers == ("gpu",)
     one, two = (
-        simulate(replace(calls_of(found), servers=n), POLICY, run=Run(site=found)) for n in (1, 3)
+        simulate(replace(calls_of(found), servers=n), POLICY, run=StudyRun(site=found))
+        for n in (1, 3)
     )
     assert two.utilisation < one.utilisation
     assert two.attainment.all > one.attainment.all

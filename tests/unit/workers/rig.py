@@ -7,13 +7,13 @@ import sys
 from dataclasses import dataclass
 
 from gateway.cluster.workers.counts import SharedAdmission, SharedLimits
-from gateway.cluster.workers.marks import Marks
+from gateway.cluster.workers.marks import SharedMarks
 from gateway.cluster.workers.memory import Memory
 from gateway.cluster.workers.slots import Slots
 from gateway.config import LimitSettings
 from gateway.core.deadline import Deadline
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Quota, WireProtocol
-from gateway.pipeline.rate_limits import Limits
+from gateway.pipeline.rate_limits import RateLimits
 
 WORKERS = 3
 _HOLD = """
@@ -43,14 +43,14 @@ def request(tenant: str = "acme", *quotas: Quota, call_id: str = "id") -> Infere
 class Machine:
     def __init__(self, slots: int = 64, marks: int = 64, keep_s: float = 60.0) -> None:
         self.times = Times()
-        size = Slots.room(WORKERS, slots) + Marks.room(WORKERS, marks)
+        size = Slots.room(WORKERS, slots) + SharedMarks.room(WORKERS, marks)
         self.memory = Memory.new(size)
         self._slots, self._marks, self._keep_s = slots, marks, keep_s
 
     def slots(self) -> Slots:
         return Slots(self.memory, self.memory.begins, WORKERS, self._slots)
 
-    def limits(self, worker: int) -> Limits:
+    def limits(self, worker: int) -> RateLimits:
         return SharedLimits(self.times, lambda quota, what: None, self.memory, self.slots(), worker)
 
     def admission(self, worker: int, **limits: int) -> SharedAdmission:
@@ -58,9 +58,9 @@ class Machine:
             LimitSettings(**limits), self.memory, self.slots(), worker, self.times
         )
 
-    def marks(self, worker: int) -> Marks:
+    def marks(self, worker: int) -> SharedMarks:
         at = self.memory.begins + Slots.room(WORKERS, self._slots)
-        return Marks(self.memory, at, WORKERS, worker, self._marks, self._keep_s, self.times)
+        return SharedMarks(self.memory, at, WORKERS, worker, self._marks, self._keep_s, self.times)
 
     def held_elsewhere(self) -> subprocess.Popen[bytes]:
         """By a process that has stopped with it, however long the test takes; it lets go when it is

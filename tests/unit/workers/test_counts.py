@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gateway.cluster.workers.memory import Unshared
 from gateway.core.errors import Draining, OverLimit, Saturated
 from gateway.core.types import Quota
-from gateway.pipeline.rate_limits import Share
+from gateway.pipeline.rate_limits import QuotaReservation
 from tests.unit.workers.rig import WORKERS, Machine, request
 
 REQUESTS = Quota("key a", "key", "acme", requests_per_minute=6)
@@ -192,7 +192,7 @@ def test_whatever_workers_do_and_die_of_no_limit_is_had_twice(steps: list[Step])
     """A model that counts: calls that live, and requests since each moment."""
     machine = Machine()
     workers = {n: machine.limits(n) for n in range(1, WORKERS + 1)}
-    held: dict[int, deque[Share]] = {n: deque() for n in workers}
+    held: dict[int, deque[QuotaReservation]] = {n: deque() for n in workers}
     at: list[float] = []
     for what, n in steps:
         if what == "enter":

@@ -39,17 +39,17 @@ def test_the_next_turn_is_restricted_wherever_it_comes_to(machine: Machine) -> N
     one, two = taint(machine, 1), taint(machine, 2)
     one.mark(chat("of the meadow"), "labelled")
     on = chat("of the meadow", "well", "go on")
-    assert two.of(on) == one.of(on) == TAINTED
-    assert two.of(chat("of the meadow", tenant="globex")) is None
-    assert two.of(chat("of the meadow", "well", "go on", tenant="globex")) is None
-    assert two.of(chat("another", "well", "go on")) is None
+    assert two.source(on) == one.source(on) == TAINTED
+    assert two.source(chat("of the meadow", tenant="globex")) is None
+    assert two.source(chat("of the meadow", "well", "go on", tenant="globex")) is None
+    assert two.source(chat("another", "well", "go on")) is None
     machine.times.now_s += KEEP_S + 1
-    assert two.of(on) is None
+    assert two.source(on) is None
 
 
 def test_a_mark_outlives_the_worker_that_made_it(machine: Machine) -> None:
     taint(machine, 1).mark(chat("of the meadow"), "labelled")
-    assert taint(machine, 1).of(chat("of the meadow", "well", "go on")) == TAINTED
+    assert taint(machine, 1).source(chat("of the meadow", "well", "go on")) == TAINTED
 
 
 def test_a_mark_that_made_room_is_known_everywhere_and_no_other_is() -> None:
@@ -57,11 +57,11 @@ def test_a_mark_that_made_room_is_known_everywhere_and_no_other_is() -> None:
     one, two = taint(machine, 1), taint(machine, 2)
     for at in range(40):
         one.mark(chat(f"of meadow {at}"), "labelled")
-    lost = [two.of(chat(f"of meadow {at}", "well", "go on")) for at in range(40)]
+    lost = [two.source(chat(f"of meadow {at}", "well", "go on")) for at in range(40)]
     assert set(lost) == {TAINTED}
-    assert two.of(chat("new")) is None
-    assert two.of(chat("new", "well", "go on")) is None
-    assert two.of(chat("new", "well", "go on", tenant="globex")) is None
+    assert two.source(chat("new")) is None
+    assert two.source(chat("new", "well", "go on")) is None
+    assert two.source(chat("new", "well", "go on", tenant="globex")) is None
     machine.close()
 
 
@@ -70,13 +70,13 @@ def test_a_mark_that_cannot_be_written_leaves_everybody_in_doubt(machine: Machin
     holder = machine.held_elsewhere()
     try:
         one.mark(chat("of the meadow"), "labelled")
-        assert two.of(chat("of the meadow", "well", "go on")) == TAINT_LOST
-        assert two.of(chat("else", "well", "go on", tenant="globex")) == TAINT_LOST
+        assert two.source(chat("of the meadow", "well", "go on")) == TAINT_LOST
+        assert two.source(chat("else", "well", "go on", tenant="globex")) == TAINT_LOST
     finally:
         holder.kill()
         holder.wait()
     machine.times.now_s += KEEP_S + 1
-    assert two.of(chat("of the meadow", "well", "go on")) is None
+    assert two.source(chat("of the meadow", "well", "go on")) is None
 
 
 def test_a_mark_that_could_not_be_written_is_written_later_and_ends_the_doubt(
@@ -86,14 +86,14 @@ def test_a_mark_that_could_not_be_written_is_written_later_and_ends_the_doubt(
     holder = machine.held_elsewhere()
     try:
         one.mark(chat("of the meadow"), "labelled")
-        assert two.of(chat("else", "well", "go on", tenant="globex")) == TAINT_LOST
+        assert two.source(chat("else", "well", "go on", tenant="globex")) == TAINT_LOST
     finally:
         holder.kill()
         holder.wait()
     machine.times.now_s += 1.0
-    assert one.of(chat("else", "well", "go on")) is None
-    assert two.of(chat("else", "well", "go on", tenant="globex")) is None
-    assert two.of(chat("of the meadow", "well", "go on")) == TAINTED
+    assert one.source(chat("else", "well", "go on")) is None
+    assert two.source(chat("else", "well", "go on", tenant="globex")) is None
+    assert two.source(chat("of the meadow", "well", "go on")) == TAINTED
 
 
 def test_the_doubt_of_a_worker_that_died_with_its_mark_stays(machine: Machine) -> None:
@@ -107,8 +107,8 @@ def test_the_doubt_of_a_worker_that_died_with_its_mark_stays(machine: Machine) -
         holder.kill()
         holder.wait()
     machine.times.now_s += 1.0
-    assert again.of(chat("of another", "well", "go on")) == TAINTED
-    assert again.of(chat("of the meadow", "well", "go on")) == TAINT_LOST
+    assert again.source(chat("of another", "well", "go on")) == TAINTED
+    assert again.source(chat("of the meadow", "well", "go on")) == TAINT_LOST
 
 
 def test_the_larger_standing_stands_at_all_workers(machine: Machine) -> None:
@@ -117,14 +117,14 @@ def test_the_larger_standing_stands_at_all_workers(machine: Machine) -> None:
     one.mark(first, "labelled")
     two.mark(replace(first, pseudonymise=True), "entities", "policy")
     goes_on = replace(chat("of the meadow", "well", "go on"), pseudonymise=True)
-    assert one.of(goes_on, "policy") == two.of(goes_on, "policy") == TAINTED
+    assert one.source(goes_on, "policy") == two.source(goes_on, "policy") == TAINTED
 
 
 def test_what_may_leave_with_surrogates_does_so_from_any_worker(machine: Machine) -> None:
     one, two = taint(machine, 1), taint(machine, 2)
     first, second = chat("of the meadow"), chat("of the meadow", "well", "go on")
     one.mark(replace(first, pseudonymise=True), "entities", "policy")
-    assert two.of(replace(second, pseudonymise=True), "policy") is None
-    assert two.of(second, "policy") == TAINTED
+    assert two.source(replace(second, pseudonymise=True), "policy") is None
+    assert two.source(second, "policy") == TAINTED
     one.mark(first, "labelled")
-    assert two.of(replace(second, pseudonymise=True), "policy") == TAINTED
+    assert two.source(replace(second, pseudonymise=True), "policy") == TAINTED

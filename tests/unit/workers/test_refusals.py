@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.accounting.ledger.store import Store
+from gateway.accounting.ledger.store import LedgerStore
 from gateway.app.gateway import Gateway
 from gateway.cli.serve import overridden
 from gateway.cluster.workers.parent import check_shared
@@ -42,7 +42,7 @@ def test_budgets_need_a_ledger_that_processes_share(
 ) -> None:
     settings = found(tmp_path, routing={"spill_budget_usd_total": 1.0})
     check_shared(settings)
-    monkeypatch.setattr(Store, "shared", False)
+    monkeypatch.setattr(LedgerStore, "shared", False)
     check_shared(found(tmp_path))
     with pytest.raises(ConfigError, match=r"set listen\.workers to 1"):
         check_shared(settings)

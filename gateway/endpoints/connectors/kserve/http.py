@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.core.types import InferenceRequest, ReplyStream, RestBody, ServedModel
 from gateway.endpoints.connectors.open_inference.rest import RestServer
-from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, Origin, Tls, Wire
+from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Origin, Tls
 from gateway.protocols.oip import inspect
 
 
@@ -27,17 +27,18 @@ class KserveHttp:
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         """`url` may have a path, which goes before `/v2`. `headers` win over `api_key`."""
-        told = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        told |= {name.lower(): value for name, value in (headers or {}).items()}
+        own_headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        own_headers |= {name.lower(): value for name, value in (headers or {}).items()}
         self._connect_timeout_s = connect_timeout_s
-        self._wire = Wire(
-            Origin.of(url, tls),
+        self._wire = ConnectionPool(
+            Origin.from_url(url, tls),
             connect_timeout_s=connect_timeout_s,
             max_connections=max_connections,
             max_body_bytes=max_answer_bytes,
         )
         self._server = RestServer(
-            self._wire, tuple((n.encode("ascii"), v.encode("latin-1")) for n, v in told.items())
+            self._wire,
+            tuple((n.encode("ascii"), v.encode("latin-1")) for n, v in own_headers.items()),
         )
 
     def open(

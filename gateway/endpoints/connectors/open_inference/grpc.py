@@ -24,9 +24,9 @@ from gateway.core.types import (
     TensorCall,
 )
 from gateway.endpoints.connectors.open_inference import grpc_failures as failures
-from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, fields_of
+from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, encode_fields
 from gateway.protocols.http2.calls import StreamedCall
-from gateway.protocols.http2.message import Status
+from gateway.protocols.http2.message import GrpcStatusError
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES
 from gateway.protocols.oip.grpc import response_id
 from gateway.protocols.oip.stream_frames import StreamFrame
@@ -96,7 +96,7 @@ class OipGrpcClient:
             raise UpstreamRefused("this endpoint serves tensors, not documents")
         message = await joined(self._encode(call, request, served))
         left_s = _remaining_s(request.deadline)
-        own, held = _told(request), request.held
+        own, held = _encode_request(request), request.held
         try:
             if call.streamed:
                 return StreamReply(await self._streams.stream(_STREAM, message, left_s, own, held))
@@ -119,7 +119,7 @@ class OipGrpcClient:
         request = service_pb2.ServerReadyRequest().SerializeToString()
         try:
             raw = await self._wire.ask(SERVICE + "ServerReady", request, timeout_s)
-        except Status:
+        except GrpcStatusError:
             return False
         with failures.translated():
             return bool(service_pb2.ServerReadyResponse.FromString(raw).ready)
@@ -130,25 +130,25 @@ class OipGrpcClient:
 
 
 def _pairs(request: InferenceRequest) -> tuple[tuple[str, str], ...]:
-    told: tuple[tuple[str, str], ...] = (("x-request-id", request.id),)
+    pairs: tuple[tuple[str, str], ...] = (("x-request-id", request.id),)
     if request.traceparent:
-        told += (("traceparent", request.traceparent),)
+        pairs += (("traceparent", request.traceparent),)
     if request.tracestate:
-        told += (("tracestate", request.tracestate),)
-    return told
+        pairs += (("tracestate", request.tracestate),)
+    return pairs
 
 
-def _told(request: InferenceRequest) -> bytes:
+def _encode_request(request: InferenceRequest) -> bytes:
     """The same, as a block of header fields."""
     call, trace = request.id, request.traceparent
     if request.tracestate or len(call) != _ID_LENGTH or len(trace) != _TRACE_LENGTH:
-        return fields_of(_pairs(request))
+        return encode_fields(_pairs(request))
     return f"{_ID}{call}{_TRACE}{trace}".encode()
 
 
 _ID_LENGTH, _TRACE_LENGTH = 36, 55  # of a UUID, of a traceparent
 _ID, _TRACE = (
-    fields_of([(name, "x" * length)])[:-length].decode()
+    encode_fields([(name, "x" * length)])[:-length].decode()
     for name, length in (("x-request-id", _ID_LENGTH), ("traceparent", _TRACE_LENGTH))
 )
 

@@ -23,8 +23,8 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.protocols.http2.message import NoConnection, NoRoom, Status
-from gateway.protocols.oip.failures import of_model
+from gateway.protocols.http2.message import GrpcStatusError, NoConnection, NoRoom
+from gateway.protocols.oip.failures import model_failure
 from gateway.protocols.oip.stream_frames import StreamFrame
 
 _HTTP_STATUS = {
@@ -46,7 +46,7 @@ _NOT_CONNECTED = "failed to connect"  # gRPC's own words
 _MOST_WORDS = 4096
 
 
-RAISED = (Status, DecodeError)
+RAISED = (GrpcStatusError, DecodeError)
 """What calls of gRPC raise, which becomes ours by one of these two."""
 
 
@@ -56,8 +56,8 @@ def ours(exc: Exception) -> UpstreamError | DeadlineExceeded | AnswersFull:
         return Unconnected("no connection to the endpoint")
     if isinstance(exc, NoRoom):
         return AnswersFull()
-    if isinstance(exc, Status):
-        return of_status(grpc.StatusCode[exc.code], exc.details)
+    if isinstance(exc, GrpcStatusError):
+        return error_from_status(grpc.StatusCode[exc.code], exc.details)
     return UpstreamFailed("the endpoint's answer is not of the protocol")
 
 
@@ -69,7 +69,7 @@ def translated() -> Iterator[None]:
         raise ours(exc) from None
 
 
-def of_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineExceeded:
+def error_from_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineExceeded:
     words = details[:_MOST_WORDS] or "the endpoint gave no reason"
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineExceeded("the endpoint did not answer within the latency budget")
@@ -90,7 +90,7 @@ def of_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineEx
         )
     if (http_status := _HTTP_STATUS.get(code)) is not None:
         return UpstreamRefused(words, http_status=http_status, grpc_status=code.name)
-    return of_model(words, grpc_status=code.name)
+    return model_failure(words, grpc_status=code.name)
 
 
 def in_stream(frame: StreamFrame) -> UpstreamError:
@@ -102,7 +102,7 @@ def in_stream(frame: StreamFrame) -> UpstreamError:
     if words.startswith("Request for unknown model"):
         return UpstreamRefused(words, http_status=404, grpc_status="NOT_FOUND")
     if _names_model(frame.response):
-        return of_model(words, response=frame.response)
+        return model_failure(words, response=frame.response)
     return UpstreamRefused(words)
 
 

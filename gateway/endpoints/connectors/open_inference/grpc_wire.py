@@ -16,13 +16,13 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from gateway.core import timeouts
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.held_bytes import AnswerShare
 from gateway.protocols.http2.calls import StreamedCall
 from gateway.protocols.http2.client import Http2Client
 from gateway.protocols.http2.hpack import Field, literal
-from gateway.protocols.http2.message import NoConnection, Status
-from gateway.protocols.tls import Fresh, TlsFiles, of_client
+from gateway.protocols.http2.message import GrpcStatusError, NoConnection
+from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
 
 Pair = tuple[str, str]
 _NAME = re.compile(r"[0-9a-z_.-]+")
@@ -45,7 +45,9 @@ class GrpcWire:
         parts = urlsplit(f"//{address}")
         self._host, self._port = parts.hostname or "", parts.port or 0
         self._address = address.encode()
-        self._tls = None if files is None else Fresh(files, partial(of_client, speaks="h2"))
+        self._tls = (
+            None if files is None else FreshTlsContext(files, partial(client_context, speaks="h2"))
+        )
         self._metadata = tuple(field(name, value) for name, value in metadata)
         self._connect_timeout_s = connect_timeout_s
         self._max_answer_bytes = max_answer_bytes
@@ -64,7 +66,7 @@ class GrpcWire:
             with timeouts.within(timeout_s):
                 return await self.call(method, message, timeout_s, own)
         except TimeoutError:
-            raise Status("DEADLINE_EXCEEDED", "Deadline Exceeded") from None
+            raise GrpcStatusError("DEADLINE_EXCEEDED", "Deadline Exceeded") from None
 
     async def call(
         self,
@@ -87,8 +89,8 @@ class GrpcWire:
         except BaseException:
             connection.cancel(call)  # guard: A8.call-reset
             raise
-        if isinstance(answer, Status):
-            failed = Kept(answer)
+        if isinstance(answer, GrpcStatusError):
+            failed = DeferredError(answer)
             # guard: A10.grpc-failure
             del answer, call  # they have it, and its traceback has this frame
             raise failed.again()
@@ -143,14 +145,14 @@ class GrpcWire:
     async def _connected(self) -> Http2Client:
         """Many may wait for one connection; who leaves does not end it for the others."""
         if self._closed:
-            raise Status("UNAVAILABLE", "this endpoint has been closed")
+            raise GrpcStatusError("UNAVAILABLE", "this endpoint has been closed")
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
             self._connecting.add_done_callback(self._has_connected)
-        found = await asyncio.shield(self._connecting)
-        if isinstance(found, str):
-            raise NoConnection(found)
-        return found
+        client = await asyncio.shield(self._connecting)
+        if isinstance(client, str):
+            raise NoConnection(client)
+        return client
 
     def _has_connected(self, task: asyncio.Task[Http2Client | str]) -> None:
         self._connecting = None
@@ -198,11 +200,11 @@ def field(name: str, value: str) -> Field:
     """Metadata as they go over the wire. Raises ValueError."""
     if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
         raise ValueError(f"{name}: its name or its value cannot stand in metadata")
-    told = value.encode()
-    return name.encode(), b64encode(told) if name.endswith("-bin") else told
+    raw = value.encode()
+    return name.encode(), b64encode(raw) if name.endswith("-bin") else raw
 
 
-def fields_of(pairs: Iterable[Pair]) -> bytes:
+def encode_fields(pairs: Iterable[Pair]) -> bytes:
     """A block of fields that no other call has."""
     return b"".join([literal(name.encode(), value.encode()) for name, value in pairs])
 
@@ -213,8 +215,8 @@ _TIMEOUT = literal(b"grpc-timeout", b"")[:-1]
 def _timeout(left_s: float) -> bytes:
     """`grpc-timeout`, which has at most eight digits."""
     left = int(left_s * 1e6)
-    told = b"%du" % left if 0 < left < _MOST_DIGITS else _long_timeout(left)
-    return b"%b%c%b" % (_TIMEOUT, len(told), told)
+    text = b"%du" % left if 0 < left < _MOST_DIGITS else _long_timeout(left)
+    return b"%b%c%b" % (_TIMEOUT, len(text), text)
 
 
 def _long_timeout(left_us: int) -> bytes:

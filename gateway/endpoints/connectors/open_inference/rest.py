@@ -26,10 +26,16 @@ from gateway.core.types import (
     WireProtocol,
 )
 from gateway.endpoints.connectors.call_ids import CallId, CallIds, other_id
-from gateway.protocols.http_client.connection import Connection
-from gateway.protocols.http_client.wire import Header, PostAgain, Wire, WireAnswer, WireRequest
+from gateway.protocols.http_client.connection import HttpClientConnection
+from gateway.protocols.http_client.wire import (
+    ConnectionPool,
+    Header,
+    PostAgain,
+    WireAnswer,
+    WireRequest,
+)
 from gateway.protocols.oip import rest
-from gateway.protocols.oip.failures import of_model
+from gateway.protocols.oip.failures import model_failure
 
 _GRPC_STATUS = {
     403: "PERMISSION_DENIED",
@@ -49,7 +55,7 @@ _MARGIN = 64  # bytes of white space that may stand before a body of JSON
 
 class RestServer:
     def __init__(
-        self, wire: Wire, headers: tuple[Header, ...] = (), *, takes_timeout: bool = False
+        self, wire: ConnectionPool, headers: tuple[Header, ...] = (), *, takes_timeout: bool = False
     ) -> None:
         """`headers` go with every request. `takes_timeout`: the server understands the request
         parameter `timeout` (microseconds) and is told what is left."""
@@ -72,19 +78,19 @@ class RestServer:
             binary_outputs=request.protocol is _GRPC,
             timeout_us=self._timeout_us(call, request.deadline),
         )
-        told: tuple[Header, ...] = (
+        headers: tuple[Header, ...] = (
             (_LENGTH, b"%d" % header_length),
             (b"traceparent", request.traceparent.encode()),
         )
         if request.tracestate:
-            told += ((b"tracestate", request.tracestate.encode()),)
+            headers += ((b"tracestate", request.tracestate.encode()),)
         model = served.model, served.version or call.version
         start = self._starts.get(model) or self._start(*model)
-        sent = PostAgain(start, told, body, repeatable=call.sequence is None)
-        found = _rest_body(await self._answer(sent, own, request))
-        if not found.body.startswith(b"{") and found.body[:_MARGIN].lstrip()[:1] != b"{":
+        sent = PostAgain(start, headers, body, repeatable=call.sequence is None)
+        answer = _rest_body(await self._answer(sent, own, request))
+        if not answer.body.startswith(b"{") and answer.body[:_MARGIN].lstrip()[:1] != b"{":
             raise UpstreamFailed("the endpoint answered with something that is no JSON object")
-        return OneFrame(found)
+        return OneFrame(answer)
 
     async def _answer(self, sent: PostAgain, own: CallId, request: InferenceRequest) -> WireAnswer:
         """The answer to this call and to no other. Errors have no id: what one says that came on a
@@ -106,7 +112,9 @@ class RestServer:
         """Its answer has no id: `alone` on its connection it is not another call's."""
         request = WireRequest("GET", path, self._headers)
         deadline = Deadline.after(timeout_s)
-        return _rest_body(await self._wire.read(request, deadline, WireAnswer.of, alone=alone))
+        return _rest_body(
+            await self._wire.read(request, deadline, WireAnswer.from_connection, alone=alone)
+        )
 
     async def ready(self, timeout_s: float) -> bool:
         try:
@@ -137,11 +145,11 @@ class _Identified:
         self.unsure = False  # whether the last one may belong to another call
         self.nameless = False  # whether one had no id at all
 
-    def __call__(self, connection: Connection) -> WireAnswer:
+    def __call__(self, connection: HttpClientConnection) -> WireAnswer:
         status, headers, body = connection.status, connection.headers, connection.body
         if status != 200:
             named = self._own.named_in(body)
-            self.unsure = connection.kept and not named
+            self.unsure = connection.reused and not named
             return WireAnswer(status, headers, self._own.restored_words(body) if named else body)
         length = headers.get(_LENGTH, b"")
         size = int(length) if length.isdigit() else len(body)
@@ -156,15 +164,15 @@ class _Identified:
                 headers = {**headers, _LENGTH: b"%d" % len(restored)}
         return WireAnswer(status, headers, body)
 
-    def _without_id(self, connection: Connection, text: bytes) -> None:
+    def _without_id(self, connection: HttpClientConnection, text: bytes) -> None:
         """Some servers do not repeat the id. What such a one says is an answer to the first call
         on its connection and to no later one: on another one the call is asked for again, on a
         connection of its own, as all later ones of this server are."""
         other = other_id(text)
-        if other and (connection.kept or self._own.given):
+        if other and (connection.reused or self._own.given):
             connection.crossed()
             raise UpstreamFailed("the endpoint's answer has the id of another call")
-        self.nameless, self.unsure = not other, connection.kept
+        self.nameless, self.unsure = not other, connection.reused
         connection.retire()
 
 
@@ -214,7 +222,7 @@ def failure(answer: WireAnswer) -> GatewayError:
         )
     words = _words(answer.body)
     if status == 500 and words:
-        return of_model(words, body=answer.body)
+        return model_failure(words, body=answer.body)
     return UpstreamFailed(
         words or f"the endpoint answered with {status}",
         transient=status in _AGAIN,

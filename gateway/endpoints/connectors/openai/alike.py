@@ -16,7 +16,7 @@ _STRING = (  # what stands between the quotation marks (RFC 8259, section 7), su
     rb"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))*+"
 )
 _KEYS = rb'"(?:content|reasoning_content|reasoning|text|arguments)"\s*:\s*'
-_SAID = re.compile(rb'%b"(%b)"' % (_KEYS, _STRING))
+_TEXT_FIELD = re.compile(rb'%b"(%b)"' % (_KEYS, _STRING))
 _STRINGS = re.compile(_STRING)
 
 
@@ -28,11 +28,11 @@ _MOST_FRAMES = 256
 class Alike:
     """Those that are like one event, whatever they say."""
 
-    __slots__ = ("_before", "_behind", "_between", "_framed_end", "_frames", "_said")
+    __slots__ = ("_before", "_behind", "_between", "_framed_end", "_frames", "_line_text")
 
     def __init__(self, before: bytes, behind: bytes) -> None:
         self._before, self._behind = before, behind
-        self._said = itemgetter(slice(len(before), 2 - len(behind)))  # of its line
+        self._line_text = itemgetter(slice(len(before), 2 - len(behind)))  # of its line
         self._between = behind + before
         self._framed_end = behind + b"\r\n"  # of a chunk
         self._frames: dict[int, bytes] = {}  # how a chunk of so many bytes begins
@@ -41,15 +41,15 @@ class Alike:
     def to(cls, data: bytes) -> Alike | None:
         """`data` is of one that was read: JSON in one line. A key with its quotation marks stands
         in no string, so what is found is a value. None: it says nothing where we look."""
-        found = _SAID.search(data)
-        if found is None or b"\n" in data:
+        match = _TEXT_FIELD.search(data)
+        if match is None or b"\n" in data:
             return None
-        start, end = found.span(1)
+        start, end = match.span(1)
         return cls(b"data: " + data[:start], data[end:] + b"\n\n")
 
     def is_chunk(self, chunk: bytes) -> bool:
         """Whether this is all of a chunk of a body, with its frame, and one of them is in it."""
-        frame = self._frames.get(len(chunk)) or self._frame_of(chunk)
+        frame = self._frames.get(len(chunk)) or self._chunk_frame(chunk)
         return (
             frame is not None
             and len(chunk) >= len(frame) + len(self._framed_end)
@@ -58,7 +58,7 @@ class Alike:
             and _are_strings(chunk[len(frame) : -len(self._framed_end)])
         )
 
-    def _frame_of(self, chunk: bytes) -> bytes | None:
+    def _chunk_frame(self, chunk: bytes) -> bytes | None:
         """How a chunk of this length begins; kept, if that may be one of them."""
         start = chunk.find(b"\r\n") + 2
         frame = b"%x\r\n%b" % (len(chunk) - start - 2, self._before)
@@ -85,11 +85,11 @@ class Alike:
             return at, 0
         pieces = (text[at:] if at else text).split(b"\n")  # one byte is looked for much faster
         lines = pieces[: (len(pieces) - 1) // 2 * 2 : 2]  # than two; an empty one follows each
-        said = list(map(self._said, lines))
+        texts = list(map(self._line_text, lines))
         alike = back = 0
-        most = tried = len(said)
+        most = tried = len(texts)
         while alike < most:
-            again = self._saying(said[:tried])
+            again = self._saying(texts[:tried])
             if text.startswith(again, at):
                 alike = tried
                 length = len(again)
@@ -99,12 +99,12 @@ class Alike:
                 tried = max(most - back, (alike + most + 1) // 2)
                 back = 2 * back + 1
         # None of them can end in the next, whatever stands between them.
-        if not alike or not _are_strings(b" ".join(said[:alike])):
+        if not alike or not _are_strings(b" ".join(texts[:alike])):
             return at, 0
         return at + length, alike
 
-    def _saying(self, said: list[bytes]) -> bytes:
-        return self._before + self._between.join(said) + self._behind
+    def _saying(self, texts: list[bytes]) -> bytes:
+        return self._before + self._between.join(texts) + self._behind
 
 
 def _are_strings(words: bytes) -> bool:

@@ -26,7 +26,7 @@ import orjson
 
 from gateway.core import ambient, timeouts
 from gateway.core.deadline import Deadline
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     AnswersFull,
     DeadlineExceeded,
@@ -51,16 +51,23 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.alike import Alike
-from gateway.endpoints.connectors.openai.large import READ_BYTES, edges_of
+from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
 from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_usage_alone
-from gateway.endpoints.connectors.openai.words import Words
+from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
-from gateway.protocols.http_client.connection import Connection
-from gateway.protocols.http_client.wire import Header, Origin, Tls, Wire, WireRequest, WireStream
+from gateway.protocols.http_client.connection import HttpClientConnection
+from gateway.protocols.http_client.wire import (
+    ConnectionPool,
+    Header,
+    Origin,
+    Tls,
+    WireRequest,
+    WireStream,
+)
 from gateway.protocols.strictjson import dumps
 
-_NO_SECRETS = Words({})
+_NO_SECRETS = ProviderWords({})
 _ROUTES = {
     Operation.CHAT: "/chat/completions",
     Operation.COMPLETIONS: "/completions",
@@ -82,7 +89,7 @@ _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AnswerBounds:
     """What one answer may take, within its deadline."""
 
     event_bytes: int = 8 * 1024 * 1024  # the last event of a Responses stream repeats all of it
@@ -92,9 +99,9 @@ class Bounds:
     drain_s: float = 0.05  # for the end of a body behind its last event, to keep the connection
 
 
-def origin_of(url: str, tls: Tls | None = None) -> Origin:
+def endpoint_origin(url: str, tls: Tls | None = None) -> Origin:
     """Where the API stands: at the path of the base URL, or at `/v1` when it has none."""
-    origin = Origin.of(url, tls)
+    origin = Origin.from_url(url, tls)
     return origin if origin.base else replace(origin, base="/v1")
 
 
@@ -103,7 +110,7 @@ class Progress:
     """How far a stream has come, from what its events say."""
 
     operation: Operation
-    words: Words = _NO_SECRETS
+    words: ProviderWords = _NO_SECRETS
     ended: bool = False  # said by the protocol itself
     failure: GatewayError | None = None
     total_tokens: int | None = None
@@ -129,9 +136,9 @@ class Progress:
         if self.operation is Operation.RESPONSES:
             self._note_response(document)
             return
-        told = document.get("usage")
-        if isinstance(told, dict) and _total(told) is not None:
-            self.total_tokens, self.usage = counted(told)
+        usage = document.get("usage")
+        if isinstance(usage, dict) and _total(usage) is not None:
+            self.total_tokens, self.usage = counted(usage)
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and isinstance(at := choice.get("index", 0), int):
@@ -145,9 +152,9 @@ class Progress:
         if document.get("type") in _LAST_RESPONSE_EVENTS:
             self.ended = True
             response = document.get("response")
-            told = response.get("usage") if isinstance(response, dict) else None
-            if isinstance(told, dict):
-                self.total_tokens, self.usage = counted(told)
+            usage = response.get("usage") if isinstance(response, dict) else None
+            if isinstance(usage, dict):
+                self.total_tokens, self.usage = counted(usage)
 
 
 class EventStream:
@@ -157,8 +164,8 @@ class EventStream:
         self,
         response: WireStream,
         operation: Operation,
-        bounds: Bounds,
-        words: Words = _NO_SECRETS,
+        bounds: AnswerBounds,
+        words: ProviderWords = _NO_SECRETS,
         without_usage: bool = False,
         held: AnswerShare | None = None,
     ) -> None:
@@ -194,7 +201,7 @@ class EventStream:
         try:
             return await self._next()
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         await self.aclose()  # which releases the connection
         raise failed.again()
 
@@ -210,7 +217,7 @@ class EventStream:
                 raise StopAsyncIteration
             if progress.failure is not None:
                 # guard: A10.ended-stream -> raise progress.failure
-                failed, progress.failure = Kept(progress.failure), None
+                failed, progress.failure = DeferredError(progress.failure), None
                 raise failed.again()
             if progress.ended:
                 if not self._response.ended:
@@ -230,13 +237,13 @@ class EventStream:
     def pass_on(self, passage: Passage) -> bool:
         """What came with the last event, up to the end or a failure."""
         parser, progress = self._parser, self._progress
-        found, count, goes_on = [], 0, not (progress.ended or self.closed)
+        events, count, goes_on = [], 0, not (progress.ended or self.closed)
         try:
             while goes_on and progress.failure is None:
                 if self._alike is not None:
                     raw, alike = parser.take_alike(self._alike)
                     if alike:
-                        found.append(raw)
+                        events.append(raw)
                         count += alike
                         self._learns = _LEARNS
                 event = parser.next()
@@ -245,37 +252,39 @@ class EventStream:
                 if event.data == _DONE:
                     progress.done()
                 elif event.data and self._passes_on(event):
-                    found.append(event.framed())
+                    events.append(event.framed())
                     count += 1
                 goes_on = not progress.ended
         except UpstreamError as error:
             progress.failure = error.with_traceback(None)  # or it would have this stream
-        if count and not passage.events(found[0] if len(found) == 1 else b"".join(found), count):
+        if count and not passage.events(events[0] if len(events) == 1 else b"".join(events), count):
             return False
         return goes_on and progress.failure is None and not self._unfed
 
     async def flow(self, passage: Passage) -> None:
         """What comes puts the idle limit off; its timer is not touched for that."""
         response, idle_s = self._response, self._bounds.idle_s
-        came = partial(self._came, passage)  # no attribute: it has the attempt, which has this
+        on_body = partial(
+            self._on_body, passage
+        )  # no attribute: it has the attempt, which has this
         self._expect()
         left_s = idle_s
         while left_s > 0.0:
             try:
                 with timeouts.within(min(left_s, response.deadline.remaining_s())):
-                    await response.flow(came, passage.chunk)
+                    await response.flow(on_body, passage.chunk)
                 return
             except TimeoutError:
                 if response.deadline.passed():
                     return
-            left_s = max(response.came_s, passage.came_s) + idle_s - self._now_s()
+            left_s = max(response.received_s, passage.received_s) + idle_s - self._now_s()
         self._progress.failure = _stands_still()
 
     def _expect(self) -> None:
         self._usual = self._alike if self._parser.between else None
         self._response.expect(None if self._usual is None else self._usual.is_chunk)
 
-    def _came(self, passage: Passage, body: bytes) -> bool:
+    def _on_body(self, passage: Passage, body: bytes) -> bool:
         usual = self._usual
         if usual is not None and len(body) <= self._bounds.event_bytes:
             count = usual.all_in(body)
@@ -352,14 +361,18 @@ class OpenAiConnector:
     """One provider, as a `Connector`."""
 
     def __init__(
-        self, wire: Wire, *, headers: Mapping[str, str] | None = None, bounds: Bounds | None = None
+        self,
+        wire: ConnectionPool,
+        *,
+        headers: Mapping[str, str] | None = None,
+        bounds: AnswerBounds | None = None,
     ) -> None:
-        """`wire` leads to the `origin_of` its base URL; `headers` go with every call and carry
-        the provider's credential."""
+        """`wire` leads to the `endpoint_origin` of its base URL; `headers` go with every call and
+        carry the provider's credential."""
         self._wire = wire
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or AnswerBounds()
         given = headers or {}
-        self._words = Words(given)
+        self._words = ProviderWords(given)
         self._usage = StreamUsage()
         self._headers: tuple[Header, ...] = (
             (b"user-agent", b"spillway"),
@@ -393,18 +406,18 @@ class OpenAiConnector:
         """For the usage that the caller does not need. A provider that does not know that is asked
         once more, without."""
         size = call.size
-        for asked in (asking(document), document):
+        for wanted in (asking(document), document):
             large = size > AT_ONCE_BYTES
-            body = await asyncio.to_thread(dumps, asked) if large else dumps(asked)
+            body = await asyncio.to_thread(dumps, wanted) if large else dumps(wanted)
             head = self._head(request, call, len(body))
             response = await self._wire.open(head, body, request.deadline)
-            if response.status == 200 or asked is document:
+            if response.status == 200 or wanted is document:
                 break
             refusal = await self._refusal(response)
             await response.aclose()
             if not self._usage.refused(response.status, refusal, call, model):
                 raise self._failure(response.status, response.headers, refusal)
-        return await self._events(response, request, call.operation, asked is not document)
+        return await self._events(response, request, call.operation, wanted is not document)
 
     async def _open_at_length(
         self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall
@@ -442,21 +455,21 @@ class OpenAiConnector:
     async def aclose(self) -> None:
         await self._wire.aclose()
 
-    def _whole(self, operation: Operation, answer: Connection) -> OneFrame:
+    def _whole(self, operation: Operation, answer: HttpClientConnection) -> OneFrame:
         body = answer.body
         if answer.status != 200:
-            kept = body if len(body) <= self._bounds.refusal_bytes else b""
-            raise self._failure(answer.status, answer.headers, kept)
+            refusal = body if len(body) <= self._bounds.refusal_bytes else b""
+            raise self._failure(answer.status, answer.headers, refusal)
         document = _document(body, operation)
         if "error" in document or "type" in document or document.get("object") == "error":
             failure = failures.in_document(document, self._words)
             if failure is not None:
-                failed, failure = Kept(failure), None
+                failed, failure = DeferredError(failure), None
                 raise failed.again()
-        told = document.get("usage")
-        if type(told) is not dict:
+        usage = document.get("usage")
+        if type(usage) is not dict:
             return OneFrame(JsonBody(body))
-        return OneFrame(JsonBody(body), *counted(told))
+        return OneFrame(JsonBody(body), *counted(usage))
 
     async def _streamed(
         self, head: bytes, body: bytes, operation: Operation, request: InferenceRequest
@@ -473,8 +486,8 @@ class OpenAiConnector:
     ) -> EventStream:
         try:
             if response.status != 200:
-                kept = await self._refusal(response)
-                raise self._failure(response.status, response.headers, kept)
+                refusal = await self._refusal(response)
+                raise self._failure(response.status, response.headers, refusal)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != b"text/event-stream":
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
@@ -482,12 +495,12 @@ class OpenAiConnector:
                 response, operation, self._bounds, self._words, without_usage, request.held
             )
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         await response.aclose()  # which releases the connection
         raise failed.again()
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
-        return failures.of_status(status, headers, self._words.of(body, status))
+        return failures.error_from_status(status, headers, self._words.message(body, status))
 
     async def _refusal(self, response: WireStream) -> bytes:
         body = bytearray()
@@ -505,45 +518,45 @@ def _stands_still() -> UpstreamUnreachable:
 
 def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
     """Nothing else that the caller sent as a header goes out."""
-    found: tuple[Header, ...] = ()
+    headers: tuple[Header, ...] = ()
     if request.traceparent:
-        found = ((b"traceparent", request.traceparent.encode()),)
+        headers = ((b"traceparent", request.traceparent.encode()),)
     if request.tracestate:
-        found += ((b"tracestate", request.tracestate.encode()),)
-    return found
+        headers += ((b"tracestate", request.tracestate.encode()),)
+    return headers
 
 
-def counted(told: Mapping[str, Any]) -> tuple[int | None, Usage | None]:
+def counted(usage: Mapping[str, Any]) -> tuple[int | None, Usage | None]:
     """All tokens, and their parts: as chat and completions name them, or as Responses do."""
-    if len(told) == 3:
-        total, given, written = map(told.get, _COUNTS)
+    if len(usage) == 3:
+        total, given, written = map(usage.get, _COUNTS)
         if type(total) is type(given) is type(written) is int and (
             0 <= given <= _MOST_TOKENS >= written >= 0
         ):
             return total, Usage(given, written)
-    return _total(told), _parts(told)
+    return _total(usage), _parts(usage)
 
 
-def _total(told: Mapping[str, Any]) -> int | None:
-    tokens = told.get("total_tokens")
+def _total(usage: Mapping[str, Any]) -> int | None:
+    tokens = usage.get("total_tokens")
     return tokens if type(tokens) is int else None
 
 
-def _parts(told: Mapping[str, Any]) -> Usage | None:
-    given = _tokens(told, "prompt_tokens", "input_tokens")
+def _parts(usage: Mapping[str, Any]) -> Usage | None:
+    given = _tokens(usage, "prompt_tokens", "input_tokens")
     if given is None:
         return None
-    details = told.get("prompt_tokens_details", told.get("input_tokens_details"))
+    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     cached = _tokens(details, "cached_tokens") if isinstance(details, dict) else None
-    written = _tokens(told, "completion_tokens", "output_tokens")
+    written = _tokens(usage, "completion_tokens", "output_tokens")
     if written is None:  # embeddings have none; else the total has what is not told apart
-        written = max(0, (_total(told) or 0) - given)
+        written = max(0, (_total(usage) or 0) - given)
     return Usage(given, written, min(cached or 0, given))
 
 
-def _tokens(told: Mapping[str, Any], *names: str) -> int | None:
+def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
     for name in names:
-        count = told.get(name)
+        count = usage.get(name)
         if type(count) is int and count >= 0:
             return min(count, _MOST_TOKENS)
     return None
@@ -552,7 +565,7 @@ def _tokens(told: Mapping[str, Any], *names: str) -> int | None:
 def _document(data: bytes, operation: Operation, kind: str = "") -> dict[str, Any]:
     """What is known of an answer, or of an event of this kind."""
     if len(data) > READ_BYTES:  # guard: A9.answer-passthrough
-        return edges_of(data, operation, kind)
+        return answer_edges(data, operation, kind)
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:

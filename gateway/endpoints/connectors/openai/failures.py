@@ -14,7 +14,7 @@ from typing import Any
 
 from gateway.core import ambient
 from gateway.core.errors import UpstreamBusy, UpstreamError, UpstreamFailed, UpstreamRefused
-from gateway.endpoints.connectors.openai.words import Words
+from gateway.endpoints.connectors.openai.words import ProviderWords
 
 _GRPC_STATUS = {
     403: "PERMISSION_DENIED",
@@ -31,7 +31,7 @@ _REFUSED = {"invalid_request_error", "content_filter", "content_policy_violation
 _LONGEST_WAIT_S = 86_400.0
 
 
-def of_status(status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+def error_from_status(status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
     wait_s, again = retry_after_s(headers), _AGAIN.get(headers.get(b"x-should-retry", b""))
     if status == 429:  # guard: A5.busy-status
         return UpstreamBusy(
@@ -68,7 +68,7 @@ def of_status(status: int, headers: Mapping[bytes, bytes], body: bytes) -> Upstr
     )
 
 
-def in_document(document: Mapping[str, Any], words: Words) -> UpstreamError | None:
+def in_document(document: Mapping[str, Any], words: ProviderWords) -> UpstreamError | None:
     """The failure that a document of an answer with status 200 reports, if it does."""
     if document.get("type") in ("error", "response.failed"):
         error = document.get("error") or _inner(document) or document
@@ -78,9 +78,9 @@ def in_document(document: Mapping[str, Any], words: Words) -> UpstreamError | No
         error = document.get("error")
     if not error:
         return None
-    said = error if isinstance(error, dict) else {}
-    code = said.get("code")
-    kinds = {word for word in (code, said.get("type")) if isinstance(word, str)}
+    fields = error if isinstance(error, dict) else {}
+    code = fields.get("code")
+    kinds = {word for word in (code, fields.get("type")) if isinstance(word, str)}
     status = code if isinstance(code, int) else 0
     if status == 429 or kinds & _BUSY:
         return UpstreamBusy("the endpoint takes no more calls for now")

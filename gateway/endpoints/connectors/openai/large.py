@@ -29,21 +29,21 @@ _MOST_TRIED = 8
 _RESPONSE = "response"
 
 
-def edges_of(data: bytes, operation: Operation, kind: str = "") -> dict[str, Any]:
+def answer_edges(data: bytes, operation: Operation, kind: str = "") -> dict[str, Any]:
     """The `type` and the `usage` of a large object, where its edges have them. `kind`: the name of
     an event. Raises UpstreamFailed for what is no object."""
     head, tail = data[:_EDGE_BYTES].lstrip(), data[-_EDGE_BYTES:].rstrip()
     if not head.startswith(b"{") or not tail.endswith(b"}"):
         raise UpstreamFailed("the endpoint answered with something that is no JSON object")
-    found: dict[str, Any] = {}
+    edges: dict[str, Any] = {}
     named = _TYPE.match(head)
     if kind or named is not None:
-        found["type"] = kind or named[1].decode()  # type: ignore[index]
-    within = b'{"response":{' if operation is Operation.RESPONSES and found else b"{"
+        edges["type"] = kind or named[1].decode()  # type: ignore[index]
+    within = b'{"response":{' if operation is Operation.RESPONSES and edges else b"{"
     for document in _read(_endings(tail, within), _beginnings(head)):
-        found.update({key: document[key] for key in ("usage", _RESPONSE) if key in document})
+        edges.update({key: document[key] for key in ("usage", _RESPONSE) if key in document})
         break
-    return found
+    return edges
 
 
 def _read(*candidates: Iterator[bytes]) -> Iterator[dict[str, Any]]:

@@ -28,14 +28,14 @@ _TOKENS = re.compile(rb"(?i)\bbearer[ +]+[A-Za-z0-9._~+/=-]{8,}|\bsk-[A-Za-z0-9_
 _HIDDEN = b"(credential)"
 
 
-class Words:
+class ProviderWords:
     """Of one provider."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         """`headers` go with every call; their values are repeated to nobody."""
         self._secrets = _secrets(headers.values())
 
-    def of(self, body: bytes, status: int) -> bytes:
+    def message(self, body: bytes, status: int) -> bytes:
         """An error in the shape of the OpenAI API; as it came where it has that shape and no
         credential in it. Nothing if it says nothing."""
         body = self._cleaned(body)
@@ -51,7 +51,7 @@ class Words:
 
     def within(self, error: object, status: int) -> bytes:
         """The same of an error within an answer."""
-        return self.of(strictjson.dumps({"error": error}), status)
+        return self.message(strictjson.dumps({"error": error}), status)
 
     def _cleaned(self, body: bytes) -> bytes:
         for secret in self._secrets:
@@ -61,12 +61,12 @@ class Words:
 
 def _secrets(values: Iterable[str]) -> tuple[bytes, ...]:
     """The longest first, so that none is left of one in another."""
-    found: set[str] = set()
+    texts: set[str] = set()
     for value in values:
-        found.update((value, value.rpartition(" ")[2]))
-    told = {each.encode("latin-1", "replace") for each in found if len(each) >= 6}
-    written = {strictjson.dumps(each)[1:-1] for each in found if len(each) >= 6}
-    return tuple(sorted(told | written, key=len, reverse=True))
+        texts.update((value, value.rpartition(" ")[2]))
+    secrets = {each.encode("latin-1", "replace") for each in texts if len(each) >= 6}
+    written = {strictjson.dumps(each)[1:-1] for each in texts if len(each) >= 6}
+    return tuple(sorted(secrets | written, key=len, reverse=True))
 
 
 def _document(body: bytes) -> Any:
@@ -80,25 +80,25 @@ def _document(body: bytes) -> Any:
     return "" if text[:1] in ("{", "[") else text
 
 
-def _text(said: Any, depth: int) -> str:
-    if isinstance(said, str):
-        return said
+def _text(value: Any, depth: int) -> str:
+    if isinstance(value, str):
+        return value
     if depth > _DEEPEST:
         return ""
-    if isinstance(said, list):
-        texts = [_text(each, depth + 1) for each in said[:_MOST_ITEMS]]
+    if isinstance(value, list):
+        texts = [_text(each, depth + 1) for each in value[:_MOST_ITEMS]]
         return "; ".join([text for text in texts if text])
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         return ""
     for key in _HOLD_WORDS:
-        if text := _text(said.get(key), depth + 1):
-            return f"{_where(said)}{text}"
+        if text := _text(value.get(key), depth + 1):
+            return f"{_where(value)}{text}"
     return ""
 
 
-def _where(said: Mapping[str, Any]) -> str:
+def _where(document: Mapping[str, Any]) -> str:
     """Of a failure that FastAPI tells, the field."""
-    at = said.get("loc")
+    at = document.get("loc")
     if not isinstance(at, list) or not at:
         return ""
     field = ".".join([str(each) for each in at[:_MOST_ITEMS] if each != "body"])
@@ -107,11 +107,11 @@ def _where(said: Mapping[str, Any]) -> str:
 
 def _error(message: str, document: Any, status: int) -> dict[str, Any]:
     """With the kind, the field and the code that stand beside the words."""
-    said = document[0] if isinstance(document, list) and document else document
-    said = said if isinstance(said, dict) else {}
-    inner = said.get("error")
-    beside = {**said, **inner} if isinstance(inner, dict) else said
-    kind, param, code = beside.get("type"), beside.get("param"), beside.get("code")
+    fields = document[0] if isinstance(document, list) and document else document
+    fields = fields if isinstance(fields, dict) else {}
+    inner = fields.get("error")
+    merged = {**fields, **inner} if isinstance(inner, dict) else fields
+    kind, param, code = merged.get("type"), merged.get("param"), merged.get("code")
     usual = "invalid_request_error" if status < 500 else "server_error"
     return {
         "message": message,

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.core.types import InferenceRequest, ReplyStream, RestBody, ServedModel
 from gateway.endpoints.connectors.open_inference.rest import RestServer
-from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, Header, Origin, Tls, Wire
+from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Header, Origin, Tls
 
 
 class TritonHttp:
@@ -22,8 +22,8 @@ class TritonHttp:
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
-        self._wire = Wire(
-            Origin.of(url, tls),
+        self._wire = ConnectionPool(
+            Origin.from_url(url, tls),
             connect_timeout_s=connect_timeout_s,
             max_connections=max_connections,
             max_body_bytes=max_answer_bytes,

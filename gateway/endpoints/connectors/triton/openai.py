@@ -33,16 +33,24 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.open_inference.grpc import read_message
-from gateway.endpoints.connectors.triton.openai_prompts import Ask, ask, texts
+from gateway.endpoints.connectors.triton.openai_prompts import PromptRequest, ask, texts
 from gateway.endpoints.connectors.triton.openai_refusal import refused
 from gateway.endpoints.connectors.triton.openai_responses_shape import ResponsesWriter
-from gateway.endpoints.connectors.triton.openai_text_shape import Answer, ChoicesWriter, Writer
-from gateway.endpoints.connectors.triton.text_generation import Generation, Generations, Text
+from gateway.endpoints.connectors.triton.openai_text_shape import (
+    AnswerMetadata,
+    AnswerWriter,
+    ChoicesWriter,
+)
+from gateway.endpoints.connectors.triton.text_generation import (
+    GeneratedText,
+    Generation,
+    Generations,
+)
 from gateway.endpoints.connectors.triton.text_tensors import TextModel
 from gateway.protocols import strictjson
 
 _INSPECT_S = 5.0
-_CONFIG_KEPT_S = 60.0
+_CONFIG_CACHE_S = 60.0
 _MAX_TEXTS = 2048
 _BATCH_WITHOUT_LIMIT = 1
 
@@ -134,19 +142,19 @@ class OpenAiOnTriton:
     async def _generate(
         self, call: DocumentCall, request: InferenceRequest, served: ServedModel
     ) -> ReplyStream:
-        asked = ask(call.operation, call.document)
+        prompt_request = ask(call.operation, call.document)
         model = await self._model(request, served)
         if not model.generates:
             raise refused("model", "this model does not write text")
-        writer = _writer(call, asked, request, int(self._now()))
-        generations = await self._begin(asked, model, request, served, call.streamed)
+        writer = _writer(call, prompt_request, request, int(self._now()))
+        generations = await self._begin(prompt_request, model, request, served, call.streamed)
         if call.streamed:
             return TextEvents(generations, writer)
         return await _whole(generations, writer)
 
     async def _begin(
         self,
-        asked: Ask,
+        prompt_request: PromptRequest,
         model: TextModel,
         request: InferenceRequest,
         served: ServedModel,
@@ -154,10 +162,12 @@ class OpenAiOnTriton:
     ) -> Generations:
         begun: list[Generation] = []
         try:
-            for prompt in asked.prompts:
-                for choice in range(asked.n):
-                    seed = asked.sampling.seed
-                    sampling = replace(asked.sampling, seed=None if seed is None else seed + choice)
+            for prompt in prompt_request.prompts:
+                for choice in range(prompt_request.n):
+                    seed = prompt_request.sampling.seed
+                    sampling = replace(
+                        prompt_request.sampling, seed=None if seed is None else seed + choice
+                    )
                     call = model.generation_call(prompt, sampling, streamed)
                     frames = await self._server.open(replace(request, payload=call), served)
                     repeated = None if model.excludes_prompt else prompt
@@ -170,7 +180,7 @@ class OpenAiOnTriton:
     async def _model(self, request: InferenceRequest, served: ServedModel) -> TextModel:
         key = (served.model, served.version)
         read_s, known = self._models.get(key, (0.0, None))
-        if known is not None and self._clock() - read_s < _CONFIG_KEPT_S:
+        if known is not None and self._clock() - read_s < _CONFIG_CACHE_S:
             return known
         message = service_pb2.ModelConfigRequest(name=served.model, version=served.version)
         raw = await self._server.grpc(
@@ -178,7 +188,7 @@ class OpenAiOnTriton:
             message.SerializeToString(),
             max(0.001, min(_INSPECT_S, request.deadline.remaining_s())),
         )
-        model = TextModel.of(read_message(service_pb2.ModelConfigResponse, raw).config)
+        model = TextModel.from_config(read_message(service_pb2.ModelConfigResponse, raw).config)
         self._models[key] = (self._clock(), model)
         return model
 
@@ -187,7 +197,7 @@ class TextEvents:
     """A streamed answer, its first event not before the model's first word, so that another
     endpoint can still be tried (A4)."""
 
-    def __init__(self, generations: Generations, writer: Writer) -> None:
+    def __init__(self, generations: Generations, writer: AnswerWriter) -> None:
         self._generations = generations
         self._writer = writer
         self._events: deque[ServerEvent] = deque()
@@ -224,7 +234,7 @@ class TextEvents:
             self._events.extend(self._writer.last(self._generations.texts))
 
 
-async def _whole(generations: Generations, writer: Writer) -> OneFrame:
+async def _whole(generations: Generations, writer: AnswerWriter) -> OneFrame:
     written: list[list[str]] = [[] for _ in generations.texts]
     try:
         async for delta in generations:
@@ -235,23 +245,25 @@ async def _whole(generations: Generations, writer: Writer) -> OneFrame:
     return OneFrame(JsonBody(body), _total_tokens(generations.texts))
 
 
-def _writer(call: DocumentCall, asked: Ask, request: InferenceRequest, created_s: int) -> Writer:
-    answer = Answer(
+def _writer(
+    call: DocumentCall, prompt_request: PromptRequest, request: InferenceRequest, created_s: int
+) -> AnswerWriter:
+    answer = AnswerMetadata(
         id="".join(filter(str.isalnum, request.id)),
         created_s=created_s,
         model=request.model,
         document=call.document,
-        prompts=asked.prompts if asked.echo else (),
-        n=asked.n,
-        include_usage=asked.include_usage,
+        prompts=prompt_request.prompts if prompt_request.echo else (),
+        n=prompt_request.n,
+        include_usage=prompt_request.include_usage,
     )
     if call.operation is Operation.RESPONSES:
         return ResponsesWriter(answer)
     return ChoicesWriter(answer, call.operation)
 
 
-def _total_tokens(found: tuple[Text, ...]) -> int | None:
-    return sum(text.input_tokens + text.output_tokens for text in found) or None
+def _total_tokens(texts: tuple[GeneratedText, ...]) -> int | None:
+    return sum(text.input_tokens + text.output_tokens for text in texts) or None
 
 
 def _floats(vector: bytes) -> list[float]:

@@ -40,7 +40,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PromptRequest:
     """What a document asks of a text model."""
 
     prompts: tuple[str, ...]
@@ -50,7 +50,7 @@ class Ask:
     include_usage: bool = False
 
 
-def ask(operation: Operation, document: JsonDocument) -> Ask:
+def ask(operation: Operation, document: JsonDocument) -> PromptRequest:
     """Raises UpstreamRefused (400) with the key that cannot be honoured."""
     return _ASKS[operation](document)
 
@@ -64,7 +64,7 @@ def texts(document: JsonDocument) -> list[str]:
     return _strings(document.get("input"), "input")
 
 
-def _chat(document: JsonDocument) -> Ask:
+def _chat(document: JsonDocument) -> PromptRequest:
     _refuse_tools(document)
     _refuse_set(document, ("logprobs", "top_logprobs", "logit_bias", "audio", "prediction"))
     if document.get("modalities") not in (None, [], ["text"]):
@@ -73,7 +73,7 @@ def _chat(document: JsonDocument) -> Ask:
     lines = [_line(m, f"messages[{at}]") for at, m in enumerate(document.get("messages") or ())]
     limit = document.get("max_completion_tokens")
     key = "max_tokens" if limit is None else "max_completion_tokens"
-    return Ask(
+    return PromptRequest(
         (_prompt(lines),),
         _sampling(document, document.get(key), key),
         _choices(document),
@@ -81,7 +81,7 @@ def _chat(document: JsonDocument) -> Ask:
     )
 
 
-def _completions(document: JsonDocument) -> Ask:
+def _completions(document: JsonDocument) -> PromptRequest:
     if document.get("logprobs") is not None:  # 0 asks for those of the text itself
         raise refused("logprobs", "this model gives none; leave it out")
     _refuse_set(document, ("suffix", "logit_bias"))
@@ -93,7 +93,7 @@ def _completions(document: JsonDocument) -> Ask:
     prompts, n = tuple(_strings(document.get("prompt"), "prompt")), _choices(document)
     if len(prompts) * n > MAX_CHOICES:
         raise refused("prompt", f"at most {MAX_CHOICES} answers are written in one call")
-    return Ask(
+    return PromptRequest(
         prompts,
         _sampling(document, document.get("max_tokens"), "max_tokens"),
         n,
@@ -102,7 +102,7 @@ def _completions(document: JsonDocument) -> Ask:
     )
 
 
-def _responses(document: JsonDocument) -> Ask:
+def _responses(document: JsonDocument) -> PromptRequest:
     _refuse_tools(document)
     _refuse_set(document, ("previous_response_id", "conversation", "prompt", "top_logprobs"))
     wording = document.get("text")
@@ -119,7 +119,7 @@ def _responses(document: JsonDocument) -> Ask:
     else:
         lines += [_item(item, f"input[{at}]") for at, item in enumerate(given or ())]
     key = "max_output_tokens"
-    return Ask((_prompt(lines),), _sampling(document, document.get(key), key))
+    return PromptRequest((_prompt(lines),), _sampling(document, document.get(key), key))
 
 
 _ASKS = {
@@ -159,22 +159,22 @@ def _content(content: Any, where: str) -> str:
         return content
     if not isinstance(content, list):
         raise refused(where, "must be a string or a list of parts", "invalid_type")
-    found = []
+    parts = []
     for at, part in enumerate(content):
         text = part.get("text") if isinstance(part, Mapping) else None
         if not isinstance(text, str) or part.get("type") not in _TEXT_PARTS:
             raise refused(f"{where}[{at}]", "this model takes text parts alone")
-        found.append(text)
-    return "\n".join(found)
+        parts.append(text)
+    return "\n".join(parts)
 
 
 def _strings(given: Any, key: str) -> list[str]:
-    found = [given] if isinstance(given, str) else given
-    if not isinstance(found, list) or not found:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not texts:
         raise refused(key, "must be a string or a list of strings", "invalid_type")
-    if not all(isinstance(item, str) for item in found):
+    if not all(isinstance(item, str) for item in texts):
         raise refused(key, "this model takes text, not token ids")
-    return found
+    return texts
 
 
 def _refuse_tools(document: JsonDocument) -> None:
@@ -225,11 +225,11 @@ def _sampling(document: JsonDocument, limit: Any, key: str) -> Sampling:
 
 
 def _stops(stop: Any) -> tuple[str, ...]:
-    found = [stop] if isinstance(stop, str) else [] if stop is None else stop
+    texts = [stop] if isinstance(stop, str) else [] if stop is None else stop
     if (
-        not isinstance(found, list)
-        or len(found) > _MAX_STOPS
-        or not all(isinstance(s, str) for s in found)
+        not isinstance(texts, list)
+        or len(texts) > _MAX_STOPS
+        or not all(isinstance(s, str) for s in texts)
     ):
         raise refused("stop", f"must be a string, or at most {_MAX_STOPS} of them", "invalid_type")
-    return tuple(s for s in found if s)
+    return tuple(s for s in texts if s)

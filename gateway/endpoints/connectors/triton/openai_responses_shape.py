@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.core.types import JsonDocument, ServerEvent
-from gateway.endpoints.connectors.triton.openai_text_shape import Answer
-from gateway.endpoints.connectors.triton.text_generation import Delta, Text
+from gateway.endpoints.connectors.triton.openai_text_shape import AnswerMetadata
+from gateway.endpoints.connectors.triton.text_generation import Delta, GeneratedText
 from gateway.protocols import strictjson
 
 _ECHOED: tuple[tuple[str, Any], ...] = (
@@ -24,11 +24,11 @@ _ECHOED: tuple[tuple[str, Any], ...] = (
 
 
 class ResponsesWriter:
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: AnswerMetadata) -> None:
         self._answer = answer
         self._events = 0
         self._written: list[str] = []
-        self._outcome = Text()
+        self._outcome = GeneratedText()
         self._item_id = f"msg_{answer.id}"
 
     def delta(self, delta: Delta) -> list[ServerEvent]:
@@ -41,12 +41,12 @@ class ResponsesWriter:
             events += self._closing()
         return events
 
-    def last(self, texts: Sequence[Text]) -> list[ServerEvent]:
+    def last(self, texts: Sequence[GeneratedText]) -> list[ServerEvent]:
         status = _status(self._outcome)
         response = self._response(status, [self._item(status)], self._outcome)
         return [self._event(f"response.{status}", response=response)]
 
-    def whole(self, written: Sequence[str], texts: Sequence[Text]) -> bytes:
+    def whole(self, written: Sequence[str], texts: Sequence[GeneratedText]) -> bytes:
         self._written, outcome = list(written), texts[0]
         status = _status(outcome)
         return strictjson.dumps(self._response(status, [self._item(status)], outcome))
@@ -94,7 +94,9 @@ class ResponsesWriter:
             "content": [_part("".join(self._written))] if content is None else content,
         }
 
-    def _response(self, status: str, output: list[Any], outcome: Text | None) -> JsonDocument:
+    def _response(
+        self, status: str, output: list[Any], outcome: GeneratedText | None
+    ) -> JsonDocument:
         full = status == "incomplete"
         return {
             "id": f"resp_{self._answer.id}",
@@ -116,7 +118,7 @@ class ResponsesWriter:
         return usual if value is None else value
 
 
-def _status(outcome: Text) -> str:
+def _status(outcome: GeneratedText) -> str:
     return "incomplete" if outcome.finish_reason == "length" else "completed"
 
 
@@ -124,7 +126,7 @@ def _part(text: str) -> JsonDocument:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _usage(outcome: Text) -> JsonDocument:
+def _usage(outcome: GeneratedText) -> JsonDocument:
     return {
         "input_tokens": outcome.input_tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.core.types import JsonDocument, Operation, ServerEvent
-from gateway.endpoints.connectors.triton.text_generation import Delta, Text
+from gateway.endpoints.connectors.triton.text_generation import Delta, GeneratedText
 from gateway.protocols import strictjson
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerMetadata:
     """What an answer says beside its texts."""
 
     id: str  # of the call: letters and digits
@@ -27,18 +27,18 @@ class Answer:
     include_usage: bool = False
 
 
-class Writer(Protocol):
+class AnswerWriter(Protocol):
     """One operation's way to write an answer."""
 
     def delta(self, delta: Delta) -> list[ServerEvent]: ...
-    def last(self, texts: Sequence[Text]) -> list[ServerEvent]: ...
-    def whole(self, written: Sequence[str], texts: Sequence[Text]) -> bytes: ...
+    def last(self, texts: Sequence[GeneratedText]) -> list[ServerEvent]: ...
+    def whole(self, written: Sequence[str], texts: Sequence[GeneratedText]) -> bytes: ...
 
 
 class ChoicesWriter:
     """What chat completions and completions share."""
 
-    def __init__(self, answer: Answer, operation: Operation) -> None:
+    def __init__(self, answer: AnswerMetadata, operation: Operation) -> None:
         self._answer = answer
         self._chat = operation is Operation.CHAT
         self._begun: set[int] = set()
@@ -55,12 +55,12 @@ class ChoicesWriter:
             events.append(self._event([self._piece(delta.index, None, reason)]))
         return events
 
-    def last(self, texts: Sequence[Text]) -> list[ServerEvent]:
+    def last(self, texts: Sequence[GeneratedText]) -> list[ServerEvent]:
         if not self._answer.include_usage:
             return []
         return [self._event([], self._usage(texts))]
 
-    def whole(self, written: Sequence[str], texts: Sequence[Text]) -> bytes:
+    def whole(self, written: Sequence[str], texts: Sequence[GeneratedText]) -> bytes:
         choices = [
             self._choice(at, self._echo(at) + text, outcome.finish_reason)
             for at, (text, outcome) in enumerate(zip(written, texts, strict=True))
@@ -91,10 +91,10 @@ class ChoicesWriter:
         return prompts[index // self._answer.n] if prompts else ""
 
     def _event(self, choices: list[Any], usage: JsonDocument | None = None) -> ServerEvent:
-        found = self._head("chat.completion.chunk" if self._chat else "text_completion", choices)
+        event = self._head("chat.completion.chunk" if self._chat else "text_completion", choices)
         if self._answer.include_usage:
-            found["usage"] = usage
-        return ServerEvent(strictjson.dumps(found))
+            event["usage"] = usage
+        return ServerEvent(strictjson.dumps(event))
 
     def _head(self, kind: str, choices: list[Any]) -> JsonDocument:
         return {
@@ -105,7 +105,7 @@ class ChoicesWriter:
             "choices": choices,
         }
 
-    def _usage(self, texts: Sequence[Text]) -> JsonDocument:
+    def _usage(self, texts: Sequence[GeneratedText]) -> JsonDocument:
         # A prompt with several choices is counted once.
         given = sum(text.input_tokens for text in texts[:: self._answer.n])
         written = sum(text.output_tokens for text in texts)

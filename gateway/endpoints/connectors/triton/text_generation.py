@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from gateway.core.deferred_error import Kept
+from gateway.core.deferred_error import DeferredError
 from gateway.core.types import GrpcMessage, ReplyStream
-from gateway.endpoints.connectors.triton.text_tensors import Piece
+from gateway.endpoints.connectors.triton.text_tensors import GeneratedPiece
 
 _MAX_UNREAD = 16  # pieces
 
@@ -66,7 +66,7 @@ class PromptCutter:
 
 
 @dataclass(slots=True)
-class Text:
+class GeneratedText:
     """What has become of one text."""
 
     finish_reason: str = ""
@@ -86,7 +86,7 @@ class Generation:
         self._prompt = PromptCutter(prompt or "")
         self._max_tokens = max_tokens
         self._ended = False
-        self.text = Text()
+        self.text = GeneratedText()
 
     def __aiter__(self) -> Generation:
         return self
@@ -111,7 +111,7 @@ class Generation:
 
     def _read(self, frame: object) -> str:
         assert isinstance(frame, GrpcMessage), "a tensor call is answered by tensors"
-        piece = Piece.of(frame)
+        piece = GeneratedPiece.from_message(frame)
         if piece is None:
             return ""
         self.text.input_tokens = piece.input_tokens or self.text.input_tokens
@@ -136,7 +136,7 @@ class Delta:
 
     index: int
     text: str = field(default="", repr=False)
-    end: Text | None = None
+    end: GeneratedText | None = None
 
 
 class Generations:
@@ -144,13 +144,13 @@ class Generations:
 
     def __init__(self, generations: Sequence[Generation]) -> None:
         self._generations = tuple(generations)
-        self._unread: asyncio.Queue[Delta | Kept] = asyncio.Queue(_MAX_UNREAD)
+        self._unread: asyncio.Queue[Delta | DeferredError] = asyncio.Queue(_MAX_UNREAD)
         self._tasks: list[asyncio.Task[None]] = []
         self._open = len(self._generations)
         self._closed = False
 
     @property
-    def texts(self) -> tuple[Text, ...]:
+    def texts(self) -> tuple[GeneratedText, ...]:
         return tuple(generation.text for generation in self._generations)
 
     def __aiter__(self) -> Generations:
@@ -165,12 +165,12 @@ class Generations:
             self._tasks = [
                 asyncio.create_task(self._read(at, g)) for at, g in enumerate(self._generations)
             ]
-        found = await self._unread.get()
-        if isinstance(found, Kept):
-            raise found.again()
-        if found.end is not None:
+        item = await self._unread.get()
+        if isinstance(item, DeferredError):
+            raise item.again()
+        if item.end is not None:
             self._open -= 1
-        return found
+        return item
 
     async def aclose(self) -> None:
         if self._closed:
@@ -200,7 +200,7 @@ class Generations:
             await generation.aclose()
             await self._unread.put(Delta(index, end=generation.text))
         except Exception as exc:  # noqa: BLE001 - handed to the one who reads, who raises it
-            failed = Kept(exc)
+            failed = DeferredError(exc)
         else:
             return
         await self._unread.put(failed)

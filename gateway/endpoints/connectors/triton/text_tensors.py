@@ -38,7 +38,7 @@ class TextModel:
     decoupled: bool = False
 
     @classmethod
-    def of(cls, config: Any) -> TextModel:
+    def from_config(cls, config: Any) -> TextModel:
         """From an `inference.ModelConfig`."""
         return cls(
             inputs={i.name: _datatype(i.data_type) for i in config.input},
@@ -73,13 +73,13 @@ class TextModel:
 
     def vectors(self, message: GrpcMessage, count: int) -> list[bytes]:
         """The vectors of an answer, each as little-endian FP32."""
-        found = _output(decode_response(message), self._vector() or "")
-        if found is None or found.datatype != "FP32" or len(found.data) % count:
+        tensor = _output(decode_response(message), self._vector() or "")
+        if tensor is None or tensor.datatype != "FP32" or len(tensor.data) % count:
             raise UpstreamFailed("the model's answer is not one vector for each text")
-        size = len(found.data) // count
-        if not size or size % 4 or (len(found.shape) > 1 and found.shape[0] != count):
+        size = len(tensor.data) // count
+        if not size or size % 4 or (len(tensor.shape) > 1 and tensor.shape[0] != count):
             raise UpstreamFailed("the model's answer is not one vector for each text")
-        return [found.data[at : at + size] for at in range(0, len(found.data), size)]
+        return [tensor.data[at : at + size] for at in range(0, len(tensor.data), size)]
 
     def generation_call(self, prompt: str, sampling: Sampling, streamed: bool) -> TensorCall:
         wanted: dict[str, Value] = {
@@ -120,25 +120,25 @@ class Sampling:
 
     def json(self) -> str:
         """As vLLM's backend reads it."""
-        found: dict[str, Any] = {**self.numbers, "max_tokens": self.max_tokens}
+        document: dict[str, Any] = {**self.numbers, "max_tokens": self.max_tokens}
         if self.stops:
-            found["stop"] = list(self.stops)
+            document["stop"] = list(self.stops)
         if self.seed is not None:
-            found["seed"] = self.seed
-        return strictjson.dumps(found).decode()
+            document["seed"] = self.seed
+        return strictjson.dumps(document).decode()
 
     def inputs(self) -> dict[str, Value]:
         """As TensorRT-LLM's model takes them, each in a tensor of its own."""
-        found: dict[str, Value] = {**self.numbers, "max_tokens": self.max_tokens}
+        values: dict[str, Value] = {**self.numbers, "max_tokens": self.max_tokens}
         if self.stops:
-            found["stop_words"] = found["stop"] = self.stops
+            values["stop_words"] = values["stop"] = self.stops
         if self.seed is not None:
-            found["random_seed"] = found["seed"] = self.seed
-        return found
+            values["random_seed"] = values["seed"] = self.seed
+        return values
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class GeneratedPiece:
     """One response of a generating model."""
 
     text: str
@@ -147,7 +147,7 @@ class Piece:
     output_tokens: int | None = None
 
     @classmethod
-    def of(cls, message: GrpcMessage) -> Piece | None:
+    def from_message(cls, message: GrpcMessage) -> GeneratedPiece | None:
         """None for a response without outputs, which only ends a stream."""
         reply = decode_response(message)
         if not reply.outputs:

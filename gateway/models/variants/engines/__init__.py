@@ -18,7 +18,7 @@ ENGINE_SUFFIXES = (".plan", ".rtx")  # TensorRT's, which Triton serves; and that
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ShapeProfile:
     """The shapes that one input may have: the smallest, the one to be fast at, the largest."""
 
     smallest: Shape
@@ -36,7 +36,7 @@ class Built:
     file: Path
     builder: str
     version: str
-    profiles: Mapping[str, Profile]
+    profiles: Mapping[str, ShapeProfile]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -64,7 +64,7 @@ class EngineBuilder(Protocol):
     def missing(self) -> str | None:
         """What to install; None where it can build."""
 
-    def build(self, graph: Path, profiles: Mapping[str, Profile], into: Path) -> Built:
+    def build(self, graph: Path, profiles: Mapping[str, ShapeProfile], into: Path) -> Built:
         """Raises WrongModel for a graph that it cannot compile."""
 
     def load(self, engine: Path) -> Loaded:

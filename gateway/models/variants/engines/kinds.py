@@ -14,7 +14,7 @@ def builders() -> Mapping[str, EngineBuilder]:
     return {b.name: b for b in (NvidiaBuilder("tensorrt"), NvidiaBuilder("tensorrt_rtx"))}
 
 
-def runner_of(engine: Path) -> Loaded:
+def load_runner(engine: Path) -> Loaded:
     builder = next(b for b in builders().values() if b.suffix == engine.suffix)
     if (missing := builder.missing()) is not None:
         return Loaded(why_not=missing)

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from gateway.models.failures import ModelFailed, WrongModel
-from gateway.models.variants.engines import Built, Loaded, Profile, Shape
+from gateway.models.failures import ModelCommandFailed, WrongModel
+from gateway.models.variants.engines import Built, Loaded, Shape, ShapeProfile
 
 _EXTRAS = {"tensorrt": "tensorrt", "tensorrt_rtx": "tensorrt-rtx"}
 _SUFFIXES = {"tensorrt": ".plan", "tensorrt_rtx": ".rtx"}
-_TOLD_CHARACTERS = 300
+_MESSAGE_CHARACTERS = 300
 
 
 class NvidiaBuilder:
@@ -33,17 +33,19 @@ class NvidiaBuilder:
             return f"{self.name} is not installed; pip install 'spillway-gateway[{extra}]'"
         return None
 
-    def build(self, graph: Path, profiles: Mapping[str, Profile], into: Path) -> Built:
+    def build(self, graph: Path, profiles: Mapping[str, ShapeProfile], into: Path) -> Built:
         trt, logger = self._loaded()
         builder = trt.Builder(logger)
         if builder is None:
-            raise ModelFailed(f"{self.name} does not start here: {logger.last}")
+            raise ModelCommandFailed(f"{self.name} does not start here: {logger.last}")
         typed = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         network = builder.create_network(typed)
         parser = trt.OnnxParser(network, logger)
         if not parser.parse(graph.read_bytes()):
-            told = "; ".join(parser.get_error(at).desc() for at in range(parser.num_errors))
-            raise WrongModel(f"{graph}: {self.name} cannot compile it: {told[:_TOLD_CHARACTERS]}")
+            errors = "; ".join(parser.get_error(at).desc() for at in range(parser.num_errors))
+            raise WrongModel(
+                f"{graph}: {self.name} cannot compile it: {errors[:_MESSAGE_CHARACTERS]}"
+            )
         options = builder.create_builder_config()
         declared = builder.create_optimization_profile()
         for name, profile in profiles.items():
@@ -71,20 +73,20 @@ class NvidiaBuilder:
         opened = runtime.deserialize_cuda_engine(held)
         if opened is None:
             return Loaded(why_not=f"it does not open on this card: {logger.last}")
-        told = "; ".join(f"{name} {p}" for name, p in _profiles_of(trt, opened).items())
-        return Loaded(why_not=f"it opens on this card, with {told}")
+        profiles = "; ".join(f"{name} {p}" for name, p in _read_profiles(trt, opened).items())
+        return Loaded(why_not=f"it opens on this card, with {profiles}")
 
-    def profiles(self, engine: Path) -> Mapping[str, Profile]:
+    def profiles(self, engine: Path) -> Mapping[str, ShapeProfile]:
         """As the opened engine reports them; needs a card."""
         trt, logger = self._loaded()
         opened = trt.Runtime(logger).deserialize_cuda_engine(engine.read_bytes())
         if opened is None:
-            raise ModelFailed(f"{engine}: does not open on this card: {logger.last}")
-        return _profiles_of(trt, opened)
+            raise ModelCommandFailed(f"{engine}: does not open on this card: {logger.last}")
+        return _read_profiles(trt, opened)
 
     def _loaded(self) -> tuple[Any, Any]:
         if (missing := self.missing()) is not None:
-            raise ModelFailed(missing)
+            raise ModelCommandFailed(missing)
         trt = importlib.import_module(self.name)
         return trt, _logger(trt)
 
@@ -92,14 +94,14 @@ class NvidiaBuilder:
 def _foreign(trt: Any, runtime: Any, held: bytes) -> str | None:
     if not hasattr(runtime, "get_engine_validity"):
         return None  # TensorRT's own runtime says it when it opens
-    _, told = runtime.get_engine_validity(held)
+    _, reasons = runtime.get_engine_validity(held)
     for name in ("MALFORMED_ENGINE", "VERSION_MISMATCH"):
-        if int(told) & int(getattr(trt.EngineInvalidityDiagnostics, name)):
+        if int(reasons) & int(getattr(trt.EngineInvalidityDiagnostics, name)):
             return name.lower().replace("_", " ")
     return None
 
 
-def _profiles_of(trt: Any, opened: Any) -> Mapping[str, Profile]:
+def _read_profiles(trt: Any, opened: Any) -> Mapping[str, ShapeProfile]:
     names = [opened.get_tensor_name(at) for at in range(opened.num_io_tensors)]
     inputs = [n for n in names if opened.get_tensor_mode(n) == trt.TensorIOMode.INPUT]
     return {name: _profile(opened.get_tensor_profile_shape(name, 0)) for name in inputs}
@@ -108,21 +110,21 @@ def _profiles_of(trt: Any, opened: Any) -> Mapping[str, Profile]:
 def _logger(trt: Any) -> Any:
     """Keeps the last complaint, for the message of whoever fails; prints nothing."""
 
-    class Kept(trt.ILogger):  # type: ignore[misc]
+    class TensorRtLog(trt.ILogger):  # type: ignore[misc]
         def __init__(self) -> None:
             trt.ILogger.__init__(self)
             self.last = "it does not say why"
 
         def log(self, severity: Any, message: str) -> None:
             if severity <= trt.ILogger.Severity.ERROR:
-                self.last = message[:_TOLD_CHARACTERS]
+                self.last = message[:_MESSAGE_CHARACTERS]
 
-    return Kept()
+    return TensorRtLog()
 
 
-def _profile(shapes: Any) -> Profile:
+def _profile(shapes: Any) -> ShapeProfile:
     smallest, usual, largest = (_shape(shape) for shape in shapes)
-    return Profile(smallest, usual, largest)
+    return ShapeProfile(smallest, usual, largest)
 
 
 def _shape(shape: Any) -> Shape:

@@ -26,7 +26,7 @@ STRICT = ClassifySettings(profile="strict")
 
 @pytest.fixture(scope="module")
 def strict() -> PresidioScanner:
-    return PresidioScanner(STRICT, Profile.of(STRICT).types)
+    return PresidioScanner(STRICT, Profile.from_settings(STRICT).types)
 
 
 @pytest.mark.parametrize(("type_", "marked"), FOUND)
@@ -45,7 +45,7 @@ def test_a_sentence_without_identifiers_restricts_nothing(
     text: str, strict: PresidioScanner
 ) -> None:
     found = strict.scan(text)
-    assert not Profile.of(STRICT).restricts(found), found
+    assert not Profile.from_settings(STRICT).restricts(found), found
 
 
 def test_what_stands_before_a_number_is_not_found_in_the_number(strict: PresidioScanner) -> None:

@@ -39,7 +39,7 @@ class Knows:
     def __init__(self, known: Mapping[str, str]) -> None:
         features = plain_features()
         self._known = {
-            word: (features.of(cut(word))[0, HERE], kind) for word, kind in known.items()
+            word: (features.rows(cut(word))[0, HERE], kind) for word, kind in known.items()
         }
         self.words = 0
         self.runs: list[tuple[int, ...]] = []
@@ -59,7 +59,7 @@ class Surroundings:
 
     def __init__(self, before: str, name: str, after: str) -> None:
         features = plain_features()
-        self._rows = [features.of(cut(word))[0, HERE] for word in (before, name, after)]
+        self._rows = [features.rows(cut(word))[0, HERE] for word in (before, name, after)]
 
     def __call__(self, rows: Rows) -> Logits:
         logits = nothing(rows)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.classify import NoScan
 from gateway.classify.names import local
-from gateway.classify.names.local import Reader, ReaderThread, UnmeasuredLanguage
+from gateway.classify.names.local import NamesReader, ReaderThread, UnmeasuredLanguage
 from gateway.core.types import Finding
 
 from .knowing import tagger_that_knows
@@ -35,7 +35,7 @@ class Gate:
 
 
 def knowing(texts: Sequence[str], go_on: GoOn) -> Found:
-    return Reader(tagger_that_knows({"Zara": "PERSON"}), None, THRESHOLDS).read(texts, go_on)
+    return NamesReader(tagger_that_knows({"Zara": "PERSON"}), None, THRESHOLDS).read(texts, go_on)
 
 
 def scenario(

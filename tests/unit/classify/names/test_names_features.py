@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.names import features as f
-from gateway.classify.names.features import COLUMNS, GAP, HASHED, Features, Pieces, hashes, sign_of
-from gateway.classify.names.lexicon import Known, Lexicon, word_hash
+from gateway.classify.names.features import (
+    COLUMNS,
+    GAP,
+    HASHED,
+    Features,
+    WordPieces,
+    hashes,
+    sign_feature,
+)
+from gateway.classify.names.lexicon import Lexicon, LexiconEntry, word_hash
 from gateway.classify.names.words import cut
 
 from .knowing import plain_features
@@ -27,7 +35,7 @@ ROWS = {  # columns and the rows of their tables, as the module's own table says
 @given(st.text(alphabet=st.characters(codec=None)))
 @settings(max_examples=300, deadline=None)
 def test_every_number_is_a_row_of_its_table(text: str) -> None:
-    table = plain_features().of(cut(text))
+    table = plain_features().rows(cut(text))
     assert table.shape == (len(cut(text)), COLUMNS)
     assert (table >= 0).all()
     for column, rows in ROWS.items():
@@ -37,40 +45,40 @@ def test_every_number_is_a_row_of_its_table(text: str) -> None:
 @given(st.text(alphabet=st.characters(codec=None), min_size=1))
 @settings(deadline=None)
 def test_a_word_is_never_padding(text: str) -> None:
-    assert (plain_features().of(cut(text))[:, 14] > 0).all()
+    assert (plain_features().rows(cut(text))[:, 14] > 0).all()
 
 
 @pytest.mark.parametrize("word", ["José", "Łódź", "Müller", "Nguyễn", "Žižek"])
 def test_accents_written_apart_make_the_same_row(word: str) -> None:
     features = plain_features()
-    apart = features.of(cut(unicodedata.normalize("NFD", word)))
-    assert (apart == features.of(cut(word))).all()
+    apart = features.rows(cut(unicodedata.normalize("NFD", word)))
+    assert (apart == features.rows(cut(word))).all()
 
 
 def test_a_kept_row_is_the_row_of_a_first_look() -> None:
     features = plain_features()
     words = cut("Anna met\nAnna")
-    assert (features.of(words) == features.of(words)).all()
-    first, _, again = features.of(words)
+    assert (features.rows(words) == features.rows(words)).all()
+    first, _, again = features.rows(words)
     assert (first[:GAP] == again[:GAP]).all()
     assert first[GAP] != again[GAP]
 
 
 def test_what_is_given_away_is_no_part_of_what_is_kept() -> None:
     features = plain_features()
-    features.of(cut("Anna"))[:] = 0
-    assert features.of(cut("Anna")).any()
+    features.rows(cut("Anna"))[:] = 0
+    assert features.rows(cut("Anna")).any()
 
 
 def test_words_that_are_kept_are_bounded_in_number_and_length(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(f, "_KEPT_WORDS", 100)
+    monkeypatch.setattr(f, "_CACHED_WORDS", 100)
     features = plain_features()
-    features.of(cut(" ".join(f"w{n}" for n in range(1_000))))
-    features.of(cut("a" * 60_000))
-    assert 0 < len(features._kept) <= 100
-    assert max(map(len, features._kept)) <= f._LONGEST
+    features.rows(cut(" ".join(f"w{n}" for n in range(1_000))))
+    features.rows(cut("a" * 60_000))
+    assert 0 < len(features._cache) <= 100
+    assert max(map(len, features._cache)) <= f._LONGEST
 
 
 class _Counted(dict[str, int]):
@@ -91,7 +99,7 @@ def test_the_cost_of_a_word_does_not_grow_with_its_length(letter: str) -> None:
     for length in (100, 60_000):
         vocabulary = _Counted({"[UNK]": 1, "a": 2, "##a": 3})
         features = Features(vocabulary, Lexicon(np.array([], np.uint32), np.array([], np.uint16)))
-        features.of(cut(letter * length))
+        features.rows(cut(letter * length))
         costs.append((vocabulary.looked_up, vocabulary.characters))
     assert costs[0] == costs[1]
 
@@ -108,17 +116,17 @@ def test_a_run_of_accents_is_cut_before_it_is_normalised(monkeypatch: pytest.Mon
             return unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
     monkeypatch.setattr(f, "unicodedata", Watched)
-    plain_features().of(cut("e" + "\u0301\u0323" * 30_000))
+    plain_features().rows(cut("e" + "\u0301\u0323" * 30_000))
     assert normalised
     assert max(normalised) <= f._LONGEST
 
 
 def test_pieces_are_the_longest_that_fit() -> None:
-    pieces = Pieces({"[UNK]": 1, "un": 2, "##able": 3, "unab": 4, "##le": 5, "a": 6, "##a": 7})
-    assert pieces.of("unable") == [4, 5]
-    assert pieces.of("Unàble") == [4, 5]
-    assert pieces.of("xyz") == [1]
-    assert pieces.of("a" * 30) == [6, 7, 7, 7]
+    pieces = WordPieces({"[UNK]": 1, "un": 2, "##able": 3, "unab": 4, "##le": 5, "a": 6, "##a": 7})
+    assert pieces.tokenize("unable") == [4, 5]
+    assert pieces.tokenize("Unàble") == [4, 5]
+    assert pieces.tokenize("xyz") == [1]
+    assert pieces.tokenize("a" * 30) == [6, 7, 7, 7]
 
 
 def test_parts_of_words_are_told_apart_from_words() -> None:
@@ -137,14 +145,14 @@ def test_hashes_are_spread_evenly() -> None:
     ("word", "sign"), [("_", 1), (".", 2), ("word", 0), ("é", 61), ("☃", 62), ("\x00", 0)]
 )
 def test_the_class_of_a_sign(word: str, sign: int) -> None:
-    assert sign_of(word) == sign
+    assert sign_feature(word) == sign
 
 
 def test_the_lexicon_gives_back_what_was_put_in() -> None:
     facts = {
-        "anna": Known(frequency=3, languages=8, given=3),
-        "schmidt": Known(frequency=2, languages=1, surname=3),
-        "köln": Known(frequency=7, languages=2, place=1),
+        "anna": LexiconEntry(frequency=3, languages=8, given=3),
+        "schmidt": LexiconEntry(frequency=2, languages=1, surname=3),
+        "köln": LexiconEntry(frequency=7, languages=2, place=1),
     }
     order = sorted(facts, key=word_hash)
     lexicon = Lexicon(
@@ -152,18 +160,18 @@ def test_the_lexicon_gives_back_what_was_put_in() -> None:
         np.array([facts[w].packed() for w in order], np.uint16),
     )
     assert {word: lexicon.find(word.upper()) for word in facts} == facts
-    assert lexicon.find("nobody") == Known()
-    assert lexicon.find("\ud800") == Known()
+    assert lexicon.find("nobody") == LexiconEntry()
+    assert lexicon.find("\ud800") == LexiconEntry()
 
 
 @given(
     st.builds(
-        Known,
+        LexiconEntry,
         st.integers(0, 7), st.integers(0, 8), st.integers(0, 3), st.integers(0, 3),
         st.integers(0, 1),
     )
 )  # fmt: skip
 @settings(deadline=None)
-def test_facts_survive_being_packed(known: Known) -> None:
-    assert Known.of(known.packed()) == known
+def test_facts_survive_being_packed(known: LexiconEntry) -> None:
+    assert LexiconEntry.unpack(known.packed()) == known
     assert known.packed() < 1 << 16

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScannerUnfit
-from gateway.classify.names.local import LocalNames, Reader
+from gateway.classify.names.local import LocalNames, NamesReader
 from gateway.classify.names.tagger import Tagger
 
 from .knowing import Knows, plain_features, tagger_that_knows
@@ -56,7 +56,7 @@ def test_weights_that_cannot_be_read_stop_the_start(
 
 def test_a_model_that_misses_its_samples_is_unfit() -> None:
     def missed(known: dict[str, str], *languages: str) -> list[str]:
-        return Reader(tagger_that_knows(known), None, THRESHOLDS).missed(languages)
+        return NamesReader(tagger_that_knows(known), None, THRESHOLDS).missed(languages)
 
     assert missed({}, "en") == ["PERSON (en)", "STREET_ADDRESS (en)"]
     assert missed({"Margaret": "PERSON"}, "en")[0] == "PERSON (en)"  # a lone name is too little
@@ -65,7 +65,7 @@ def test_a_model_that_misses_its_samples_is_unfit() -> None:
 
 
 def test_a_language_without_samples_is_unfit() -> None:
-    reader = Reader(Tagger(plain_features(), Knows({})), None, THRESHOLDS)
+    reader = NamesReader(Tagger(plain_features(), Knows({})), None, THRESHOLDS)
     assert reader.missed(["sv"]) == [
         "PERSON (sv: there is no sample)",
         "STREET_ADDRESS (sv: there is no sample)",

@@ -13,15 +13,22 @@ from hypothesis import strategies as st
 from gateway.classify.names import second as s
 from gateway.classify.names.features import COLUMNS, PIECES
 from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
-from gateway.classify.names.local import Reader, ReaderThread
-from gateway.classify.names.second import CONTEXT, STRETCH, Doubt, Second, piece_counts, stretches
+from gateway.classify.names.local import NamesReader, ReaderThread
+from gateway.classify.names.second import (
+    CONTEXT,
+    STRETCH,
+    DoubtThresholds,
+    SecondReading,
+    piece_counts,
+    stretches,
+)
 from gateway.classify.names.tagger import WINDOW, Tagger
 from gateway.classify.names.words import cut
 
 from .knowing import HERE, Knows, Logits, Rows, nothing, plain_features
 from .reading import THRESHOLDS, outcome, scenario
 
-DOUBT = Doubt(least=0.02, sure=0.9, sure_of_more=0.95, share=0.8)
+DOUBT = DoubtThresholds(least=0.02, sure=0.9, sure_full=0.95, share=0.8)
 SURE, UNSURE = 0.99, 0.3
 
 
@@ -30,7 +37,7 @@ class Says:
 
     def __init__(self, likely: Mapping[str, float]) -> None:
         features = plain_features()
-        self._likely = [(features.of(cut(word))[0, HERE], p) for word, p in likely.items()]
+        self._likely = [(features.rows(cut(word))[0, HERE], p) for word, p in likely.items()]
 
     def __call__(self, rows: Rows) -> Logits:
         logits = np.full((*rows.shape[:2], len(LABELS)), -30, dtype=np.float32)
@@ -54,8 +61,10 @@ class Again:
         return found
 
 
-def tagger(likely: Mapping[str, float], again: s.Model, doubt: Doubt = DOUBT) -> Tagger:
-    return Tagger(plain_features(), Says(likely), Second(again, doubt))
+def tagger(
+    likely: Mapping[str, float], again: s.SecondModel, doubt: DoubtThresholds = DOUBT
+) -> Tagger:
+    return Tagger(plain_features(), Says(likely), SecondReading(again, doubt))
 
 
 def said(tagger: Tagger, text: str) -> list[str]:
@@ -87,7 +96,7 @@ def test_whether_a_name_goes_on_is_doubted_longer(probability: float, asked: boo
         return logits
 
     again = Again()
-    Tagger(plain_features(), first, Second(again, DOUBT)).find(["Zara paints"])
+    Tagger(plain_features(), first, SecondReading(again, DOUBT)).find(["Zara paints"])
     assert bool(again.asked) is asked
 
 
@@ -102,14 +111,14 @@ def test_a_doubt_about_an_address_is_a_doubt_and_one_about_a_place_is_none() -> 
 
     for kind, asked in (("STREET_ADDRESS", 1), ("LOCATION", 0), ("ORGANIZATION", 0)):
         again = Again()
-        Tagger(plain_features(), first(kind), Second(again, DOUBT)).find(["in Zara Lane"])
+        Tagger(plain_features(), first(kind), SecondReading(again, DOUBT)).find(["in Zara Lane"])
         assert len(again.asked) == asked, kind
 
 
 def test_a_handle_is_always_a_doubt_and_a_username_from_its_own_threshold_on() -> None:
     text = "thanks @zara_k, write to zara@example.org"
     again = Again("zara")
-    both = tagger({}, again, Doubt(least=0.02, sure=0.9, sure_of_more=0.95, share=0.3))
+    both = tagger({}, again, DoubtThresholds(least=0.02, sure=0.9, sure_full=0.95, share=0.3))
     (found,) = both.find([text], 0.5, handle=0.25)
     assert [(m.kind, text[m.start : m.end]) for m in found] == [("USERNAME", "@zara_k")]
     assert both.find([text], 0.5, handle=0.35) == [[]]
@@ -225,7 +234,7 @@ def raises(rows: Rows) -> Logits:
     raise RuntimeError
 
 
-def of_one(change: Callable[[Logits], Logits]) -> s.Model:
+def of_one(change: Callable[[Logits], Logits]) -> s.SecondModel:
     return lambda rows: change(nothing(rows[None])[0])
 
 
@@ -240,8 +249,10 @@ def of_one(change: Callable[[Logits], Logits]) -> s.Model:
         of_one(lambda logits: logits[None]),
     ],
 )
-def test_a_second_model_that_fails_never_looks_like_a_text_without_names(again: s.Model) -> None:
-    reader = Reader(tagger({"Zara": UNSURE, "Otto": SURE}, again), None, THRESHOLDS)
+def test_a_second_model_that_fails_never_looks_like_a_text_without_names(
+    again: s.SecondModel,
+) -> None:
+    reader = NamesReader(tagger({"Zara": UNSURE, "Otto": SURE}, again), None, THRESHOLDS)
 
     async def play(thread: ReaderThread) -> object:
         texts = ("call Zara now", "call Dr. Otto now", "call me now")
@@ -262,8 +273,10 @@ def test_a_second_model_that_misses_its_samples_is_unfit_though_the_first_finds_
     again: Again, wrong: str
 ) -> None:
     first = Knows({"Margaret": "PERSON", "Whitfield": "PERSON", "48": "STREET_ADDRESS"})
-    both = Reader(Tagger(plain_features(), first, Second(again, DOUBT)), None, THRESHOLDS)
-    alone = Reader(Tagger(plain_features(), first), None, THRESHOLDS)
+    both = NamesReader(
+        Tagger(plain_features(), first, SecondReading(again, DOUBT)), None, THRESHOLDS
+    )
+    alone = NamesReader(Tagger(plain_features(), first), None, THRESHOLDS)
     told = set(both.missed(["en"])) - set(alone.missed(["en"]))
     assert wrong in told
     assert all("second model" in one for one in told)

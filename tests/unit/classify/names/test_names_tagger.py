@@ -117,7 +117,7 @@ def infinite(rows: Rows) -> Logits:
         lambda rows: nothing(rows).reshape(-1, len(LABELS)),
     ],
 )
-def test_an_answer_that_does_not_fit_is_no_answer(model: t.Model) -> None:
+def test_an_answer_that_does_not_fit_is_no_answer(model: t.TaggerModel) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         Tagger(plain_features(), model).find(["Anna Schmidt lives here", "and here"])
 

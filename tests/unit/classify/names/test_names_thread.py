@@ -11,7 +11,7 @@ import uvloop
 
 from gateway.classify import ScannersBusy
 from gateway.classify.names import local
-from gateway.classify.names.local import Reader, ReaderThread
+from gateway.classify.names.local import NamesReader, ReaderThread
 from gateway.classify.names.tagger import Tagger
 from gateway.core.types import Finding
 
@@ -153,7 +153,7 @@ def test_a_long_text_is_read_no_further_once_its_time_is_over() -> None:
 
     def read(texts: Sequence[str], go_on: GoOn) -> Found:
         try:
-            return Reader(Tagger(plain_features(), model), None, THRESHOLDS).read(texts, go_on)
+            return NamesReader(Tagger(plain_features(), model), None, THRESHOLDS).read(texts, go_on)
         finally:
             ended.set()
 
@@ -186,7 +186,7 @@ def test_what_is_read_in_one_go_is_bounded() -> None:
 
 def test_a_reader_asks_before_each_text_whether_to_go_on() -> None:
     asked: list[None] = []
-    reader = Reader(tagger_that_knows({}), None, THRESHOLDS)
+    reader = NamesReader(tagger_that_knows({}), None, THRESHOLDS)
     reader.read(["few words"] * 10, lambda: asked.append(None))
     assert len(asked) >= 10
 

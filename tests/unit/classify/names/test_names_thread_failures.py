@@ -13,7 +13,7 @@ import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScanLate
 from gateway.classify.names import local
-from gateway.classify.names.local import Reader, ReaderThread, UnmeasuredLanguage
+from gateway.classify.names.local import NamesReader, ReaderThread, UnmeasuredLanguage
 from gateway.classify.names.tagger import Tagger
 from gateway.core.types import Finding
 
@@ -112,7 +112,7 @@ def test_a_reader_that_fails_is_no_scan_and_the_next_call_is_read(
 def test_a_model_that_answers_nonsense_never_looks_like_a_text_without_names(
     model: Callable[[Rows], Logits],
 ) -> None:
-    reader = Reader(Tagger(plain_features(), model), None, THRESHOLDS)
+    reader = NamesReader(Tagger(plain_features(), model), None, THRESHOLDS)
 
     async def play(thread: ReaderThread) -> object:
         return await outcome(thread)
@@ -183,13 +183,13 @@ def test_a_caller_that_leaves_as_the_answer_comes_leaves_no_complaint(
     complaints: list[object] = []
     callers: list[asyncio.Task[object]] = []
 
-    tell = local._Job._tell
+    tell = local._Job._resolve
 
     def tell_and_leave(job: local._Job, answer: local.Answer | NoScan) -> None:
         tell(job, answer)
         callers[0].cancel()  # the answer is there, and nobody comes to look at it
 
-    monkeypatch.setattr(local._Job, "_tell", tell_and_leave)
+    monkeypatch.setattr(local._Job, "_resolve", tell_and_leave)
 
     async def play(thread: ReaderThread) -> object:
         asyncio.get_running_loop().set_exception_handler(lambda _, c: complaints.append(c))
@@ -216,5 +216,5 @@ def test_an_answer_for_a_loop_that_has_ended_is_dropped() -> None:
     loop = asyncio.new_event_loop()
     job = local._Job(["x"], 0.0, loop.create_future(), 1)
     loop.close()
-    job.tell(ScanFailed())
-    job.tell([[]])
+    job.resolve(ScanFailed())
+    job.resolve([[]])

@@ -16,7 +16,7 @@ from gateway.classify import NoScan
 from gateway.classify.names import FULL_NAME
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.card import card
-from gateway.classify.names.local import LocalNames, Reader
+from gateway.classify.names.local import LocalNames, NamesReader
 from gateway.classify.names.tagger import MARGIN, WINDOW, OnnxModel, Tagger, load_features
 from gateway.classify.names.words import cut
 from gateway.core.types import Finding
@@ -50,8 +50,8 @@ SENTENCES = (
 
 
 @pytest.fixture(scope="module")
-def reader(weights: Path) -> Reader:
-    return Reader.load(weights)
+def reader(weights: Path) -> NamesReader:
+    return NamesReader.load(weights)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def tagger(weights: Path) -> Tagger:
     return Tagger.load(weights)
 
 
-def found(reader: Reader, text: str) -> list[Finding]:
+def found(reader: NamesReader, text: str) -> list[Finding]:
     (one,) = reader.read([text])
     assert not isinstance(one, NoScan)
     return one
@@ -76,12 +76,14 @@ def test_the_card_says_what_the_weights_are(weights: Path) -> None:
     assert 0 < told["doubt"]["share"] <= 1
 
 
-def test_the_samples_of_every_language_come_out_right(reader: Reader, weights: Path) -> None:
+def test_the_samples_of_every_language_come_out_right(reader: NamesReader, weights: Path) -> None:
     assert reader.missed(card(weights)["languages"]) == []
 
 
 @pytest.mark.parametrize("given", ["Małgorzata", "Jarosław", "Hendrika", "Addolorata", "Frauke"])
-def test_given_names_of_every_language_are_found_in_english(reader: Reader, given: str) -> None:
+def test_given_names_of_every_language_are_found_in_english(
+    reader: NamesReader, given: str
+) -> None:
     """In prose that is not theirs the letters around them tell nothing."""
     for family in ("Guimarães", "Vasconcelos", "Wesołowski", "Achterberg", "Delacroix"):
         for text in (
@@ -94,7 +96,7 @@ def test_given_names_of_every_language_are_found_in_english(reader: Reader, give
 @pytest.mark.parametrize(
     "at", sorted({0, 1, 40, WINDOW - 1, *range(WINDOW - 2 * MARGIN - 2, WINDOW + 3, 2), 2 * WINDOW})
 )
-def test_a_name_is_found_at_any_offset_of_a_long_text(reader: Reader, at: int) -> None:
+def test_a_name_is_found_at_any_offset_of_a_long_text(reader: NamesReader, at: int) -> None:
     words = (FILLER * 60)[: 3 * WINDOW]
     words[at:at] = f"please call {NAMES} back".split()
     text = " ".join(words)
@@ -132,7 +134,7 @@ def test_calls_at_the_same_time_get_the_answers_that_they_get_alone(weights: Pat
     assert together == alone
 
 
-def test_findings_lie_in_the_text_whatever_it_is(reader: Reader) -> None:
+def test_findings_lie_in_the_text_whatever_it_is(reader: NamesReader) -> None:
     for text in (
         *LOUD,
         "".join(LOUD),
@@ -145,7 +147,7 @@ def test_findings_lie_in_the_text_whatever_it_is(reader: Reader) -> None:
             assert 0 < one.score <= 1
 
 
-def test_accents_written_apart_are_part_of_the_finding(reader: Reader) -> None:
+def test_accents_written_apart_are_part_of_the_finding(reader: NamesReader) -> None:
     text = "Merci de rappeler Madame Ame\u0301lie Lefe\u0300vre demain matin."
     said = [text[f.start : f.end] for f in found(reader, text)]
     assert said == ["Ame\u0301lie Lefe\u0300vre"]
@@ -199,14 +201,14 @@ def test_nothing_says_what_was_read(
     assert not any(part in printed for part in MARKER.split())
 
 
-def test_a_full_name_identifies_and_a_lone_one_does_not(reader: Reader) -> None:
+def test_a_full_name_identifies_and_a_lone_one_does_not(reader: NamesReader) -> None:
     (full,) = found(reader, f"Please call {NAMES} back.")
     assert full.score >= FULL_NAME
     lone = found(reader, "Janet's ducks lay 16 eggs per day. How many does Janet sell?")
     assert all(f.score < FULL_NAME for f in lone)
 
 
-def test_a_surname_of_a_place_or_a_company_is_one(reader: Reader) -> None:
+def test_a_surname_of_a_place_or_a_company_is_one(reader: NamesReader) -> None:
     """Alone, and repeated as a call may hold it. 57 of the 1,680 were missed when the model alone
     drew the line between a surname and a place."""
     missed = []
@@ -228,11 +230,11 @@ def test_a_surname_of_a_place_or_a_company_is_one(reader: Reader) -> None:
         "Tell Janet, Hamilton and Dallas are far apart.",
     ],
 )
-def test_a_place_or_a_company_near_a_name_is_no_surname(reader: Reader, text: str) -> None:
+def test_a_place_or_a_company_near_a_name_is_no_surname(reader: NamesReader, text: str) -> None:
     assert not any(f.score >= FULL_NAME for f in found(reader, text))
 
 
-def test_a_handle_in_prose_is_somebodys_and_a_sign_in_code_is_not(reader: Reader) -> None:
+def test_a_handle_in_prose_is_somebodys_and_a_sign_in_code_is_not(reader: NamesReader) -> None:
     for text in ("omg thx @sarah_k for the ride", "RT @marioruns4: good morning to everyone"):
         (one,) = found(reader, text)
         assert one.type in ("PERSON", "USERNAME")
@@ -246,8 +248,10 @@ def test_a_handle_in_prose_is_somebodys_and_a_sign_in_code_is_not(reader: Reader
         assert found(reader, text) == []
 
 
-def test_both_models_together_find_what_the_first_one_misses(reader: Reader, weights: Path) -> None:
-    first = Reader(
+def test_both_models_together_find_what_the_first_one_misses(
+    reader: NamesReader, weights: Path
+) -> None:
+    first = NamesReader(
         Tagger(load_features(weights), OnnxModel(weights / "first.onnx")),
         None,
         card(weights)["thresholds"],

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.names.words import Case, Gap, case_of, cut, handles
+from gateway.classify.names.words import Case, WordGap, cut, handles, letter_case
 
 E_ACUTE = "e\u0301"
 
@@ -37,7 +37,7 @@ def test_words_are_runs_of_letters_and_digits_and_signs_alone(text: str, words: 
 
 def test_a_word_knows_what_stands_before_it() -> None:
     words = cut("a b\nc.d \n e")
-    assert [Gap(gap).name for gap in words.gaps] == [
+    assert [WordGap(gap).name for gap in words.gaps] == [
         "START", "SPACE", "LINE", "NONE", "NONE", "LINE",
     ]  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_words_tile_the_text(text: str) -> None:
     ],
 )  # fmt: skip
 def test_the_case_of_a_word(word: str, case: Case) -> None:
-    assert case_of(word) is case
+    assert letter_case(word) is case
 
 
 def test_a_part_is_as_it_stands_in_the_text() -> None:
@@ -74,7 +74,7 @@ def test_a_part_is_as_it_stands_in_the_text() -> None:
     assert (part.words, part.starts, part.gaps) == (
         ["two", "three"],
         [4, 8],
-        [Gap.SPACE, Gap.LINE],
+        [WordGap.SPACE, WordGap.LINE],
     )
 
 

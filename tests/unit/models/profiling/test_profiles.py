@@ -17,7 +17,7 @@ from gateway.models.profiling import (
     BatchPoint,
     LoadPoint,
     Machine,
-    Profile,
+    ModelProfile,
     fitted,
     read,
     write,
@@ -32,10 +32,10 @@ def point(rows: int, p50_s: float) -> BatchPoint:
     return BatchPoint(rows, p50_s, rows / p50_s)
 
 
-def profile(fixed_s: float = 0.004, per_row_s: float = 0.001) -> Profile:
+def profile(fixed_s: float = 0.004, per_row_s: float = 0.001) -> ModelProfile:
     batches = tuple(point(n, fixed_s + per_row_s * n) for n in (1, 2, 4, 8, 16))
     loads = (LoadPoint(32, 400.0, 0.08, 0.1, 16.0),)
-    return Profile(
+    return ModelProfile(
         "m", HERE, "CPUExecutionProvider", "model.onnx", 2, 12, fixed_s, per_row_s, 0.0,
         batches, loads,
     )  # fmt: skip

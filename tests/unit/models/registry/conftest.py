@@ -37,7 +37,7 @@ class Site:
     def restore(self) -> None:
         """Version 1 alone, as if nothing had ever been pulled."""
         shutil.rmtree(self.repository.parent / ".models.spillway", ignore_errors=True)
-        with workshop.of(self.repository, NAME) as shop:
+        with workshop.opened(self.repository, NAME) as shop:
             for version in shop.versions()[1:]:
                 shutil.rmtree(self.repository / NAME / str(version))
         (server,) = self.servers

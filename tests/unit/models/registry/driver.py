@@ -18,7 +18,7 @@ from gateway.models.declaration import Declaration
 from gateway.models.registry import RegistryError
 from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.fetching import Source
-from gateway.models.registry.pulling import Pull, Stage, Wanted, pull
+from gateway.models.registry.pulling import Pull, RequestedVersion, Stage, pull
 from gateway.models.registry.server import Server, over
 from tests.unit.models.registry.rig import NAME
 
@@ -55,7 +55,7 @@ def main(stage: str, repository: Path, shelf: Path) -> int:
         sent,
     )
     try:
-        pull(work, Wanted(NAME, try_first=stage == Stage.TRYING.name))
+        pull(work, RequestedVersion(NAME, try_first=stage == Stage.TRYING.name))
     except RegistryError as exc:
         print(exc, file=sys.stderr)
         return 1

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from gateway.models import declaration as declarations
 from gateway.models.declaration import Declaration
-from gateway.models.registry import FILES, NotThere, Registry, Sent, Taken
+from gateway.models.registry import FILES, ModelRegistry, NotThere, Sent, VersionExists
 from gateway.models.registry import manifest as manifests
 from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.fetching import Source
-from gateway.models.registry.pulling import Pull, Pulled, Wanted, pull
+from gateway.models.registry.pulling import Pull, Pulled, RequestedVersion, pull
 from gateway.models.registry.pushing import Push, push
 from tests.live import MODELS
 
@@ -46,13 +46,13 @@ def shelf(under: Path, version: int = 2) -> Path:
 
 
 def pulled(
-    repository: Path, registry: Registry, version: int | None = None, **more: object
+    repository: Path, registry: ModelRegistry, version: int | None = None, **more: object
 ) -> Pulled:
     """Without a trial, and without waiting between tries."""
     servers = more.pop("servers", [])
     source = Source(registry, pause=lambda pause_s: None, **more)  # type: ignore[arg-type]
     work = Pull(repository, source, lambda: servers)  # type: ignore[arg-type,return-value]
-    return pull(work, Wanted(NAME, version, try_first=False))
+    return pull(work, RequestedVersion(NAME, version, try_first=False))
 
 
 def declared(repository: Path) -> Declaration:
@@ -63,7 +63,7 @@ def fingerprint(directory: Path) -> dict[str, str]:
     """Of every file but Python's caches."""
     return {
         path: hashlib.sha256((directory / path).read_bytes()).hexdigest()
-        for path in manifests.found(directory)
+        for path in manifests.stray_files(directory)
     }
 
 
@@ -82,7 +82,7 @@ def rewritten(version: Path, **changes: bytes) -> None:
         path.write_bytes(content)
     model, number = version.parent.name, int(version.name)
     text = (version / "model.yaml").read_bytes()
-    made = manifests.of_directory(model, number, version / FILES, text, BY)
+    made = manifests.from_directory(model, number, version / FILES, text, BY)
     (version / "manifest.json").write_bytes(made.encoded())
 
 
@@ -115,7 +115,7 @@ class MemoryRegistry:
         self, model: str, version: int, parts: Mapping[str, Path | bytes], sent: Sent
     ) -> None:
         if (model, version) in self.kept:
-            raise Taken("it is there")
+            raise VersionExists("it is there")
         self.kept[model, version] = {
             path: content if isinstance(content, bytes) else content.read_bytes()
             for path, content in parts.items()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.core.types import Tensor
-from gateway.endpoints.triton.home import Home
+from gateway.endpoints.triton.home import ServerDirectory
 from gateway.endpoints.triton.installation import Installation
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from gateway.models import declaration as declarations
@@ -143,7 +143,7 @@ def test_every_model_of_the_repository_can_be_warmed() -> None:
 class Polling(TritonServer):
     """A Triton that looks for new versions by itself, as operators start some."""
 
-    def _command_line(self, installation: Installation, home: Home) -> list[str]:
+    def _command_line(self, installation: Installation, home: ServerDirectory) -> list[str]:
         command = super()._command_line(installation, home)
         return [*command, "--model-control-mode=poll", "--repository-poll-secs=1"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.models.registry import RegistryError, installing, manifest, workshop
 from gateway.models.registry.directory import DirectoryRegistry
-from gateway.models.registry.pulling import declared_here
+from gateway.models.registry.pulling import own_declaration
 from gateway.models.registry.pushing import Push, push
 from gateway.models.registry.server import Server
 from tests.live import ROOT
@@ -51,7 +51,7 @@ def test_a_pull_that_is_killed_leaves_versions_whole_and_the_next_one_finishes(
     pulled(site.repository, DirectoryRegistry(shelf), servers=site.servers)
     assert site.serves() == 2
     assert rig.left_over(site.repository) == []
-    with workshop.of(site.repository, NAME) as shop:
+    with workshop.opened(site.repository, NAME) as shop:
         assert shop.pending is None
 
 
@@ -63,11 +63,11 @@ def test_what_was_killed_before_its_canary_passed_is_taken_out_if_it_fails(
     text = (version / "files" / "runtime.py").read_bytes()
     rig.rewritten(version, runtime_dot_py=swap(text, rig.ANSWERS, rig.HALVED))
     assert driven("ask", site.repository, shelf).returncode == -9
-    with workshop.of(site.repository, NAME) as shop:
+    with workshop.opened(site.repository, NAME) as shop:
         left = shop.pending
         assert left == workshop.Pending(2, fresh=False)
-        installing.recover(shop, declared_here(shop), site.servers)
-    with workshop.of(site.repository, NAME) as shop:
+        installing.recover(shop, own_declaration(shop), site.servers)
+    with workshop.opened(site.repository, NAME) as shop:
         assert shop.pending is None
         assert shop.versions() == [1]
         assert shop.withdrawn() == [2]
@@ -79,9 +79,9 @@ def test_a_new_model_that_was_killed_half_way_is_taken_out(tmp_path: Path) -> No
     empty.mkdir()
     pulled(empty, DirectoryRegistry(shelf))
     (empty / NAME / "config.pbtxt").unlink()
-    with workshop.of(empty, NAME) as shop:
+    with workshop.opened(empty, NAME) as shop:
         shop.note(workshop.Pending(2, fresh=True))
-        installing.recover(shop, declared_here(shop), [])
+        installing.recover(shop, own_declaration(shop), [])
     assert not (empty / NAME).exists()
     assert pulled(empty, DirectoryRegistry(shelf), 2).installed
 

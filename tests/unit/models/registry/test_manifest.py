@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.models.registry import Unfit
+from gateway.models.registry import UnfitVersion
 from gateway.models.registry import manifest as manifests
 from gateway.models.registry.manifest import Content, Manifest
 
@@ -48,13 +48,13 @@ def test_what_is_written_is_read_again() -> None:
     ],
 )  # fmt: skip
 def test_a_path_that_could_lead_anywhere_else_is_refused(path: Any) -> None:
-    with pytest.raises(Unfit, match="path"):
+    with pytest.raises(UnfitVersion, match="path"):
         manifests.parse(with_paths(path), "m", 2)
 
 
 @pytest.mark.parametrize("paths", [("a", "a"), ("A", "a"), ("a", "a/b"), ("A/x", "a")])
 def test_two_files_never_have_one_place(paths: tuple[str, ...]) -> None:
-    with pytest.raises(Unfit, match=r"same name|directory of it"):
+    with pytest.raises(UnfitVersion, match=r"same name|directory of it"):
         manifests.parse(with_paths(*sorted(paths)), "m", 2)
 
 
@@ -80,20 +80,20 @@ def test_two_files_never_have_one_place(paths: tuple[str, ...]) -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_a_manifest_to_the_byte_is_refused(raw: bytes) -> None:
-    with pytest.raises(Unfit, match=r"manifest|path"):
+    with pytest.raises(UnfitVersion, match=r"manifest|path"):
         manifests.parse(raw, "m", 2)
 
 
 @pytest.mark.parametrize(("model", "version"), [("n", 2), ("m", 3)])
 def test_a_manifest_of_another_model_or_version_is_refused(model: str, version: int) -> None:
-    with pytest.raises(Unfit, match="wrong place"):
+    with pytest.raises(UnfitVersion, match="wrong place"):
         manifests.parse(GOOD.encoded(), model, version)
 
 
 @given(st.binary(max_size=400), st.integers(0, len(GOOD.encoded())))
 def test_whatever_bytes_come_it_is_read_to_the_byte_or_refused(noise: bytes, at: int) -> None:
     raw = GOOD.encoded()[:at] + noise + GOOD.encoded()[at + len(noise) :]
-    with contextlib.suppress(Unfit):
+    with contextlib.suppress(UnfitVersion):
         assert manifests.parse(raw, "m", 2).encoded() == raw
 
 
@@ -103,7 +103,7 @@ def test_a_directory_is_described_and_compared(tmp_path: Path) -> None:
     (tmp_path / "__pycache__" / "a.pyc").write_bytes(b"cache")
     (tmp_path / "a").write_bytes(b"1")
     (tmp_path / "sub" / "b").write_bytes(b"22")
-    made = manifests.of_directory("m", 1, tmp_path, b"name: m", 0.0)
+    made = manifests.from_directory("m", 1, tmp_path, b"name: m", 0.0)
     assert list(made.files) == ["a", "sub/b"]
     assert made.created == "1970-01-01T00:00:00Z"
     assert manifests.differences(made, tmp_path) == []
@@ -116,10 +116,10 @@ def test_a_directory_is_described_and_compared(tmp_path: Path) -> None:
 
 def test_a_link_is_neither_pushed_nor_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/etc/hostname")
-    with pytest.raises(Unfit, match="link"):
-        manifests.of_directory("m", 1, tmp_path, b"", 0.0)
+    with pytest.raises(UnfitVersion, match="link"):
+        manifests.from_directory("m", 1, tmp_path, b"", 0.0)
 
 
 def test_a_version_without_files_is_not_pushed(tmp_path: Path) -> None:
-    with pytest.raises(Unfit, match="nothing to push"):
-        manifests.of_directory("m", 1, tmp_path, b"", 0.0)
+    with pytest.raises(UnfitVersion, match="nothing to push"):
+        manifests.from_directory("m", 1, tmp_path, b"", 0.0)

@@ -14,11 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
-from gateway.models.registry import FILES, NotThere, RegistryError, Unfit, installing, workshop
+from gateway.models.registry import (
+    FILES,
+    NotThere,
+    RegistryError,
+    UnfitVersion,
+    installing,
+    workshop,
+)
 from gateway.models.registry import manifest as manifests
 from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.fetching import Source
-from gateway.models.registry.pulling import Pull, Wanted, pull
+from gateway.models.registry.pulling import Pull, RequestedVersion, pull
 from gateway.models.registry.server import Server, over
 from tests.unit.models.registry import rig
 from tests.unit.models.registry.broken import BROKEN, FAILING, swap
@@ -52,7 +59,7 @@ def test_a_version_that_does_not_work_is_taken_out_and_the_one_before_serves(
     broken, told = FAILING[how]
     broken(shelf / NAME / "2")
     before = fingerprint(site.repository)
-    with pytest.raises(Unfit, match=told):
+    with pytest.raises(UnfitVersion, match=told):
         pulled(site.repository, DirectoryRegistry(shelf), 2, servers=site.servers)
     assert fingerprint(site.repository) == before
     assert site.serves() == 1
@@ -66,7 +73,7 @@ def test_a_good_version_serves_and_the_one_before_can_again(shelf: Path, site: S
     assert site.serves() == 2
     again = pulled(site.repository, DirectoryRegistry(shelf), servers=site.servers)
     assert not again.installed
-    with workshop.of(site.repository, NAME) as shop:
+    with workshop.opened(site.repository, NAME) as shop:
         version, _ = installing.roll_back(shop, None, declared(site.repository), site.servers)
         assert version == 1
         assert site.serves() == 1
@@ -85,7 +92,7 @@ def test_a_rollback_to_a_version_that_fails_changes_nothing(shelf: Path, site: S
     model.write_text("import nothing_of_that_name\n")
     try:
         with (
-            workshop.of(site.repository, NAME) as shop,
+            workshop.opened(site.repository, NAME) as shop,
             pytest.raises(RegistryError, match="does not work either, so nothing was changed"),
         ):
             installing.roll_back(shop, None, declared(site.repository), site.servers)
@@ -112,12 +119,12 @@ def test_a_version_is_tried_in_a_triton_of_its_own_before_the_one_that_serves_se
         return [Watched(found.url, found.key) for found in site.servers]
 
     work = Pull(site.repository, Source(DirectoryRegistry(shelf)), servers)
-    with pytest.raises(Unfit, match="was tried and failed: the canary's score"):
-        pull(work, Wanted(NAME))
+    with pytest.raises(UnfitVersion, match="was tried and failed: the canary's score"):
+        pull(work, RequestedVersion(NAME))
     assert asked == []
     assert site.serves() == 1
     rig.rewritten(version, runtime_dot_py=text)
-    assert pull(work, Wanted(NAME)).installed
+    assert pull(work, RequestedVersion(NAME)).installed
     assert asked == [NAME]
     assert site.serves() == 2
     here = site.repository / NAME / "2"
@@ -171,7 +178,7 @@ def test_a_server_that_takes_nothing_while_it_runs_has_it_from_its_next_start_on
 def test_a_new_model_that_fails_leaves_no_model(shelf: Path, site: Site, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(Unfit, match="No version serves"):
+    with pytest.raises(UnfitVersion, match="No version serves"):
         pulled(empty, DirectoryRegistry(shelf), servers=[Server("http://127.0.0.1:9")])
     assert list(empty.iterdir()) == []
 
@@ -194,7 +201,7 @@ def test_another_version_with_the_same_number_is_not_overwritten(
 def test_two_pulls_of_a_model_do_not_meet(shelf: Path, tmp_path: Path) -> None:
     repository = rig.repository(tmp_path)
     with (
-        workshop.of(repository, NAME),
+        workshop.opened(repository, NAME),
         pytest.raises(RegistryError, match="another `spillway models` works on fraud_score"),
     ):
         pulled(repository, DirectoryRegistry(shelf))
@@ -205,7 +212,7 @@ def test_a_version_that_is_too_large_is_refused_before_its_files_come(
     shelf: Path, tmp_path: Path
 ) -> None:
     repository = rig.repository(tmp_path)
-    with pytest.raises(Unfit, match="more than the 1000"):
+    with pytest.raises(UnfitVersion, match="more than the 1000"):
         pulled(repository, DirectoryRegistry(shelf), most_bytes=1000)
 
 
@@ -213,7 +220,7 @@ def test_a_version_that_is_too_large_is_refused_before_its_files_come(
 def test_a_name_that_is_no_models_name_goes_nowhere(name: str, tmp_path: Path) -> None:
     work = Pull(tmp_path, Source(DirectoryRegistry(tmp_path)), list)
     with pytest.raises(RegistryError, match="is no name of a model"):
-        pull(work, Wanted(name))
+        pull(work, RequestedVersion(name))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,11 +15,11 @@ from gateway.config import RegistrySettings
 from gateway.models.registry import (
     FILES,
     MANIFEST,
-    Denied,
+    ModelRegistry,
     NotThere,
-    Registry,
+    RegistryDenied,
     RegistryError,
-    Taken,
+    VersionExists,
     kinds,
 )
 from gateway.models.registry.pushing import Push, push
@@ -82,18 +82,20 @@ def _mlflow(scratch: Path, stack: ExitStack) -> tuple[RegistrySettings, Registry
 
 
 @pytest.fixture
-def registry(kept: Kept) -> Iterator[Registry]:
+def registry(kept: Kept) -> Iterator[ModelRegistry]:
     found = kinds.opened(kept.read)
     yield found
     found.close()
 
 
-def _all(registry: Registry, path: str, start: int = 0) -> bytes:
+def _all(registry: ModelRegistry, path: str, start: int = 0) -> bytes:
     with registry.read(NAME, 2, path, start) as pieces:
         return b"".join(pieces)
 
 
-def test_what_was_pushed_is_listed_and_can_be_pulled(registry: Registry, tmp_path: Path) -> None:
+def test_what_was_pushed_is_listed_and_can_be_pulled(
+    registry: ModelRegistry, tmp_path: Path
+) -> None:
     assert registry.versions(NAME) == [2]
     repository = rig.repository(tmp_path)
     assert pulled(repository, registry).version == 2
@@ -101,7 +103,7 @@ def test_what_was_pushed_is_listed_and_can_be_pulled(registry: Registry, tmp_pat
     assert rig.fingerprint(here) == rig.fingerprint(there)
 
 
-def test_it_is_read_from_any_byte_on(registry: Registry) -> None:
+def test_it_is_read_from_any_byte_on(registry: ModelRegistry) -> None:
     whole = _all(registry, f"{FILES}runtime.py")
     assert len(whole) > 100
     for start in (1, 99, len(whole) - 1):
@@ -113,14 +115,14 @@ def test_a_version_does_not_change_once_it_is_there(kept: Kept, tmp_path: Path) 
     before = _all(registry, MANIFEST)
     other = rig.repository(tmp_path, 2)
     (other / NAME / "2" / "runtime.py").write_text("another\n")
-    with pytest.raises(Taken):
+    with pytest.raises(VersionExists):
         push(Push(other, NAME), registry)
     assert _all(registry, MANIFEST) == before
     assert pulled(rig.repository(tmp_path / "pulls"), registry).version == 2
     registry.close()
 
 
-def test_what_is_not_there_is_said_to_be_not_there(registry: Registry) -> None:
+def test_what_is_not_there_is_said_to_be_not_there(registry: ModelRegistry) -> None:
     assert registry.versions("nothing") == []
     with pytest.raises(NotThere):
         _all(registry, f"{FILES}nothing")
@@ -130,7 +132,7 @@ def test_what_is_not_there_is_said_to_be_not_there(registry: Registry) -> None:
         registry.alias(NAME, "nobody")
 
 
-def test_it_lists_the_files_of_a_version_where_it_can(kept: Kept, registry: Registry) -> None:
+def test_it_lists_the_files_of_a_version_where_it_can(kept: Kept, registry: ModelRegistry) -> None:
     named = {
         "manifest.json",
         "model.yaml",
@@ -145,7 +147,7 @@ def test_it_lists_the_files_of_a_version_where_it_can(kept: Kept, registry: Regi
 @pytest.mark.parametrize("kept", ["object store"], indirect=True)
 def test_an_object_store_takes_no_other_key(kept: Kept) -> None:
     wrong = kept.read.model_copy(update={"secret_key": SecretStr("another")})
-    with pytest.raises(Denied, match="check the credentials"):
+    with pytest.raises(RegistryDenied, match="check the credentials"):
         kinds.opened(wrong).versions(NAME)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.models.registry import RegistryError, Unfit, signing
+from gateway.models.registry import RegistryError, UnfitVersion, signing
 from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.pushing import Push, push
 from tests.unit.models.registry import rig
@@ -40,13 +40,13 @@ def test_where_a_key_is_named_only_what_it_signed_is_pulled(tmp_path: Path) -> N
     shelf = DirectoryRegistry(tmp_path / "shelf")
     assert push(Push(other, NAME, sign=private), shelf).signed
     repository = rig.repository(tmp_path)
-    with pytest.raises(Unfit, match="the signature of the manifest is not of the key"):
+    with pytest.raises(UnfitVersion, match="the signature of the manifest is not of the key"):
         pulled(repository, shelf, public_key=another)
     version = tmp_path / "shelf" / NAME / "2"
     text = (version / "files" / "runtime.py").read_bytes()
     signed = (version / "manifest.json").read_bytes()
     rig.rewritten(version, runtime_dot_py=text + b"# changed by somebody who can write here\n")
-    with pytest.raises(Unfit, match="the signature of the manifest is not of the key"):
+    with pytest.raises(UnfitVersion, match="the signature of the manifest is not of the key"):
         pulled(repository, shelf, public_key=public)
     (version / "files" / "runtime.py").write_bytes(text)
     (version / "manifest.json").write_bytes(signed)
@@ -56,14 +56,14 @@ def test_where_a_key_is_named_only_what_it_signed_is_pulled(tmp_path: Path) -> N
 def test_a_version_that_is_not_signed_is_refused_where_a_key_is_named(tmp_path: Path) -> None:
     _, public = keys(tmp_path / "ours")
     shelf = rig.shelf(tmp_path)
-    with pytest.raises(Unfit, match="the version is not signed"):
+    with pytest.raises(UnfitVersion, match="the version is not signed"):
         pulled(rig.repository(tmp_path), DirectoryRegistry(shelf), public_key=public)
 
 
 @pytest.mark.parametrize("signature", [b"", b"AAAA", b"\xff\xfe", b"A" * 88, b"=" * 20])
 def test_what_is_no_signature_signs_nothing(signature: bytes, tmp_path: Path) -> None:
     _, public = keys(tmp_path)
-    with pytest.raises(Unfit, match="is not of the key"):
+    with pytest.raises(UnfitVersion, match="is not of the key"):
         signing.check(b"manifest", signature, public)
 
 

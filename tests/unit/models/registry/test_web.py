@@ -14,16 +14,16 @@ import pytest
 
 from gateway.models.registry import (
     FILES,
-    Denied,
     NotThere,
+    RegistryDenied,
     RegistryError,
-    Taken,
-    Unfit,
-    Unreachable,
+    RegistryUnreachable,
+    UnfitVersion,
+    VersionExists,
 )
 from gateway.models.registry.fetching import Source
-from gateway.models.registry.pulling import Pull, Pulled, Wanted, pull
-from gateway.models.registry.web import ATTEMPTS, Access, Site
+from gateway.models.registry.pulling import Pull, Pulled, RequestedVersion, pull
+from gateway.models.registry.web import ATTEMPTS, Access, WebOrigin
 from gateway.models.registry.website import WebsiteRegistry
 from tests.unit.models.registry import rig, servers
 from tests.unit.models.registry.rig import NAME, fingerprint
@@ -56,7 +56,7 @@ def status(code: int, body: bytes = b"", **headers: str) -> Answer:
 
 def asked(answer: Answer, **more: float) -> dict[str, object]:
     with servers.misbehaving(answer) as url:
-        site = Site(url, Access(pause=Pauses(), **more))  # type: ignore[arg-type]
+        site = WebOrigin(url, Access(pause=Pauses(), **more))  # type: ignore[arg-type]
         try:
             return site.json("GET", "/x")
         finally:
@@ -66,23 +66,23 @@ def asked(answer: Answer, **more: float) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("answer", "kind", "told"),
     [
-        (status(401), Denied, "check the credentials"),
-        (status(403), Denied, "check the credentials"),
+        (status(401), RegistryDenied, "check the credentials"),
+        (status(403), RegistryDenied, "check the credentials"),
         (status(404), NotThere, "has nothing at /x"),
-        (status(412), Taken, "has that already"),
-        (status(429), Unreachable, "try again later"),
-        (status(500), Unreachable, "try again later"),
-        (status(503), Unreachable, "try again later"),
-        (status(400), Unfit, "check the registry's URL"),
-        (status(200, b"<html>Sign in</html>"), Unfit, "a web page: a login"),
-        (status(200, b"[]"), Unfit, "no JSON"),
-        (status(200, b""), Unfit, "no JSON"),
-        (status(200, b" " * (9 << 20)), Unfit, "is larger than"),
-        (status(200, gzip.compress(b"{}"), content_encoding="gzip"), Unfit, "compresses"),
-        (status(302, location="http://other.example/x"), Unfit, r"on to other\.example"),
-        (status(307, location="https://127.0.0.1/x"), Unfit, r"on to 127\.0\.0\.1"),
-        (status(302, location="/x"), Unfit, "redirects in a circle"),
-        (status(302), Unfit, "redirects in a circle"),
+        (status(412), VersionExists, "has that already"),
+        (status(429), RegistryUnreachable, "try again later"),
+        (status(500), RegistryUnreachable, "try again later"),
+        (status(503), RegistryUnreachable, "try again later"),
+        (status(400), UnfitVersion, "check the registry's URL"),
+        (status(200, b"<html>Sign in</html>"), UnfitVersion, "a web page: a login"),
+        (status(200, b"[]"), UnfitVersion, "no JSON"),
+        (status(200, b""), UnfitVersion, "no JSON"),
+        (status(200, b" " * (9 << 20)), UnfitVersion, "is larger than"),
+        (status(200, gzip.compress(b"{}"), content_encoding="gzip"), UnfitVersion, "compresses"),
+        (status(302, location="http://other.example/x"), UnfitVersion, r"on to other\.example"),
+        (status(307, location="https://127.0.0.1/x"), UnfitVersion, r"on to 127\.0\.0\.1"),
+        (status(302, location="/x"), UnfitVersion, "redirects in a circle"),
+        (status(302), UnfitVersion, "redirects in a circle"),
     ],
 )
 def test_what_a_server_answers_is_told_in_words(
@@ -101,7 +101,7 @@ def test_a_redirect_on_the_same_host_is_followed_with_the_credentials() -> None:
         onward(request)
 
     with servers.misbehaving(answer) as url:
-        site = Site(url, Access(token="t"))
+        site = WebOrigin(url, Access(token="t"))
         assert site.json("GET", "/x") == {"a": 1}
         site.close()
     assert seen == [("/x", "Bearer t"), ("/y", "Bearer t")]
@@ -111,8 +111,8 @@ def test_a_server_that_does_not_listen_is_unreachable() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         pauses = Pauses()
-        site = Site(f"http://127.0.0.1:{closed.getsockname()[1]}", Access(pause=pauses))
-        with pytest.raises(Unreachable, match="is it up, and is its URL right"):
+        site = WebOrigin(f"http://127.0.0.1:{closed.getsockname()[1]}", Access(pause=pauses))
+        with pytest.raises(RegistryUnreachable, match="is it up, and is its URL right"):
             site.json("GET", "/x")
         site.close()
     assert pauses.waited == [0.25, 0.5, 1.0]
@@ -125,7 +125,7 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
         over.wait(20)
 
     try:
-        with pytest.raises(Unreachable, match="did not answer in time"):
+        with pytest.raises(RegistryUnreachable, match="did not answer in time"):
             asked(silent, silent_s=0.05)
     finally:
         over.set()
@@ -146,8 +146,8 @@ def test_keys_of_tls_are_not_written_where_the_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
-    site = Site("https://127.0.0.1:9", Access(pause=Pauses()))
-    with pytest.raises(Unreachable):
+    site = WebOrigin("https://127.0.0.1:9", Access(pause=Pauses()))
+    with pytest.raises(RegistryUnreachable):
         site.json("GET", "/x")
     site.close()
     assert not (tmp_path / "keys").exists()
@@ -155,7 +155,7 @@ def test_keys_of_tls_are_not_written_where_the_environment_says(
 
 def test_an_authority_that_is_no_file_of_certificates_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match="is not a PEM file of certificates"):
-        Site("https://127.0.0.1", Access(ca_file=tmp_path / "none"))
+        WebOrigin("https://127.0.0.1", Access(ca_file=tmp_path / "none"))
 
 
 # --- a pull from such a server ---
@@ -216,7 +216,7 @@ def shelf(tmp_path: Path) -> Iterator[tuple[Shelf, Callable[[], Pulled], Path]]:
         source = Source(registry, pause=Pauses())
         yield (
             found,
-            lambda: pull(Pull(repository, source, list), Wanted(NAME, try_first=False)),
+            lambda: pull(Pull(repository, source, list), RequestedVersion(NAME, try_first=False)),
             repository,
         )
         registry.close()
@@ -246,19 +246,27 @@ def test_a_server_without_ranges_is_read_from_the_beginning_again(
 @pytest.mark.parametrize(
     ("broken", "kind", "told"),
     [
-        (cut_after(0), Unreachable, "Then try again"),
-        (cut_after(100), Unreachable, "Then try again"),
-        (lambda request, content, start: status(503)(request), Unreachable, "try again later"),
+        (cut_after(0), RegistryUnreachable, "Then try again"),
+        (cut_after(100), RegistryUnreachable, "Then try again"),
+        (
+            lambda request, content, start: status(503)(request),
+            RegistryUnreachable,
+            "try again later",
+        ),
         (lambda request, content, start: status(404)(request), NotThere, "has nothing at"),
-        (lambda request, content, start: status(200, b"<html>")(request), Unfit, "ends after 6"),
+        (
+            lambda request, content, start: status(200, b"<html>")(request),
+            UnfitVersion,
+            "ends after 6",
+        ),
         (
             lambda request, content, start: status(200, content + b"x")(request),
-            Unfit,
+            UnfitVersion,
             "is larger than",
         ),
         (
             lambda request, content, start: status(200, content[::-1])(request),
-            Unfit,
+            UnfitVersion,
             "SHA-256 is another",
         ),
     ],
