@@ -6,6 +6,8 @@ it is served: `spillway models build` puts one there, `python models/build.py` t
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import os
@@ -80,6 +82,8 @@ class OrtSession:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 4  # its messages name values of inputs
         tried = candidates(ort.get_available_providers(), shapes is not None)
+        if tried[0] != CPU:
+            preload()
         self.session, self.provider, self.graph = best(directory, wanted, options, shapes, tried)
         self._outputs = [output.name for output in self.session.get_outputs()]
 
@@ -123,6 +127,17 @@ def candidates(available: Sequence[str], engines: bool) -> list[str]:
     second and an error in the log."""
     here = [p for p in BEST_FIRST if p in available and (p == CPU or gpu_is_here())]
     return [p for p in here if engines or p != TENSORRT]
+
+
+def preload() -> None:
+    """CUDA's libraries, where pip packages brought them beside ONNX Runtime: the loader does not
+    look there. What is on the loader's path is found without it; what is nowhere is logged."""
+    if not hasattr(ort, "preload_dlls"):  # before 1.21
+        return
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        ort.preload_dlls()
+    for line in printed.getvalue().splitlines():
+        log.warning("%s", line)
 
 
 def gpu_is_here() -> bool:
