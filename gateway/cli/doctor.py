@@ -23,6 +23,8 @@ from gateway.endpoints.triton.installation import model_environment
 
 _BEST_FIRST = (cuda_libraries.TENSORRT, cuda_libraries.CUDA, "CPUExecutionProvider")
 
+_NEWEST_NUMPY = 1  # that the stubs were built with: with 2.5.2 any tensor of texts ends one
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
@@ -152,7 +154,12 @@ def _tensorrt() -> dict[str, Any]:
 def _triton() -> dict[str, Any]:
     version = _version("nvidia-pytriton")
     if version is not None:
-        return {"embedded": version, "told": f"embedded, from nvidia-pytriton {version}"}
+        told = f"embedded, from nvidia-pytriton {version}"
+        numpy = _version("numpy") or ""
+        fits = int(numpy.partition(".")[0] or 0) <= _NEWEST_NUMPY
+        if not fits:
+            told += f" - NumPy {numpy} ends its stubs at the first text: pip install 'numpy<2'"
+        return {"ok": fits, "embedded": version, "told": told}
     if sys.version_info >= (3, 13):
         return {"ok": False, "embedded": None, "told": "none: it needs Python 3.11 or 3.12"}
     told = "none; pip install 'spillway-gateway[embedded]', or name a server in the settings"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -144,11 +143,15 @@ def test_the_report_is_of_the_environment_that_it_is_given(tmp_path: Path) -> No
     assert reached == str(tmp_path / wanted.name)
 
 
-def test_an_onnxruntime_that_does_not_start_is_a_message(tmp_path: Path) -> None:
-    broken = site(tmp_path, "onnxruntime/__init__.py")
-    (broken / "onnxruntime/__init__.py").write_text("raise ImportError('no such thing')")
+def test_an_onnxruntime_that_does_not_start_is_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'ImportError: no such thing' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
     with pytest.raises(NoReport, match="no such thing"):
-        cuda_libraries.probe({**os.environ, "PYTHONPATH": str(broken)})
+        cuda_libraries.probe(model_environment())
 
 
 REPORT = Report(
@@ -203,6 +206,17 @@ def test_the_doctor_is_content_with_cuda_where_tensorrt_is_missing() -> None:
 def test_the_driver_is_no_package() -> None:
     bare = replace(REPORT, libraries=(Library("libcuda.so.1", CUDA, True, None, None),))
     assert f"{CUDA} lacks libcuda.so.1: install the driver" in doctor._libraries(bare)["told"]
+
+
+@pytest.mark.parametrize(("numpy", "fits"), [("1.26.4", True), ("2.5.2", False)])
+def test_the_doctor_warns_of_a_numpy_that_ends_the_stubs(
+    numpy: str, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"nvidia-pytriton": "0.7.0", "numpy": numpy}
+    monkeypatch.setattr(doctor, "_version", versions.get)
+    found = doctor._triton()
+    assert found["ok"] is fits
+    assert ("pip install 'numpy<2'" in found["told"]) is not fits
 
 
 def test_the_doctor_looks_with_the_environment_of_the_models(

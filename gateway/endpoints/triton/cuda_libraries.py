@@ -192,10 +192,10 @@ def preload(provider: str = CUDA) -> None:
 
 
 def probe(environment: Mapping[str, str]) -> Report:
-    """Raises NoReport."""
+    """Isolated as the stubs' Python is, which ignores PYTHONPATH. Raises NoReport."""
     try:
         ended = subprocess.run(
-            [sys.executable, "-P", __file__],
+            [sys.executable, "-I", __file__],
             env=dict(environment),
             capture_output=True,
             text=True,
@@ -251,9 +251,10 @@ def _reached(name: str) -> str | None:
         ctypes.CDLL(name)
     except OSError:
         return None
+    stem = name.partition(".so")[0] + ".so"  # the file that it links to has a longer name
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = line.partition("/")[2]
-        if Path(path).name.startswith(name):
+        if Path(path).name.startswith(stem):
             return f"/{path}"
     return name
 

@@ -83,8 +83,8 @@ class Installation:
         libraries.append(Path(sys.base_prefix, "lib"))
         libraries += cuda_libraries.folders((*self.site_packages, *cuda_libraries.site_packages()))
         libraries += cuda_libraries.inherited()  # a container's CUDA, or its driver's libraries
-        # It ignores PYTHONPATH where it was built isolated (3.11), and derives its modules from the
-        # first python3 in PATH: that has to be ours, or models import another Python's packages.
+        # It ignores PYTHONPATH where it was built isolated (3.11, 3.12), and derives its modules
+        # from the first python3 in PATH: that has to be ours, or models import another's packages.
         path = [str(Path(sys.executable).parent), passed_on.get("PATH", os.defpath)]
         return passed_on | {
             "PATH": ":".join(path),

@@ -27,6 +27,9 @@ MOST_THREADS = 8  # of one session; measured on two cores, and no more is promis
 # The fused node is slower than the two that it stands for: a batch in 8 bits took 1.4 times as long
 # with it.
 SLOWER = ["SkipLayerNormFusion"]
+# Measured on an H200 (docs/gpu.md). TF32 moves answers by 1e-3, and by another amount in a batch of
+# another size. cuDNN's own choice of algorithm tries all of them again for every size of a batch.
+ON_CUDA = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
 METRIC = "spillway_model_provider"
 MEANING = "1: the model runs on this provider of ONNX Runtime"
 
@@ -154,7 +157,7 @@ def settings(provider: str, device: int, shapes: Shapes | None) -> dict[str, Any
     if provider == CPU:
         return {}
     if provider == CUDA or shapes is None:
-        return {"device_id": device}
+        return {"device_id": device} | ON_CUDA
     sides = [
         ",".join(f"{name}:{'x'.join(map(str, sizes[at]))}" for name, sizes in shapes.items())
         for at in range(3)
