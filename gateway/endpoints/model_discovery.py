@@ -172,7 +172,7 @@ class ServerCensus:
         log.log(
             logging.WARNING if grave else logging.INFO,
             "%s: one call at a time goes to %s, which the server would join into batches; its rows "
-            "are %s", name, model, verdict,
+            "are %s", name, model, str(verdict),
         )  # fmt: skip
 
     async def _metadata(

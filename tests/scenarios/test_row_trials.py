@@ -131,6 +131,7 @@ def test_an_operator_sees_which_models_are_unbatched_and_why(gateway: LiveGatewa
     assert unbatched["undeclared"].endswith("may be sent: the settings do not name it")
     log = gateway.log_path.read_text()
     assert "one call at a time goes to softmax, which the server would join into batches" in log
+    assert "its rows are coupled: output " in log
     metrics = gateway.metrics()
     for model, why in (("softmax", "coupled"), ("denied", "untried")):
         labels = f'endpoint="local",model="{model}",why="{why}"'
