@@ -80,7 +80,7 @@ def _texts(count: int) -> list[str]:
 
 def _table(features: Any, cuts: list[TextWords]) -> npt.NDArray[np.int32]:
     """All texts in one batch, padded to the longest."""
-    each = [features.of(words) for words in cuts]
+    each = [features.rows(words) for words in cuts]
     table = np.zeros((len(each), max(map(len, each)), each[0].shape[1]), np.int32)
     for at, one in enumerate(each):
         table[at, : len(one)] = one

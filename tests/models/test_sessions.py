@@ -141,7 +141,7 @@ def test_libraries_are_preloaded_where_a_card_is_to_be_used(
 
     monkeypatch.setattr(sessions.ort, "preload_dlls", preload_dlls)
     for device, expected in ((False, []), (True, ["preload"])):
-        monkeypatch.setattr(sessions, "gpu_is_here", lambda device=device: device)
+        monkeypatch.setattr(sessions, "has_gpu", lambda device=device: device)
         sessions.OrtSession(MODELS / "fraud_score/1")
         assert calls == expected
     assert "Failed to load libcudnn.so.9" in caplog.messages

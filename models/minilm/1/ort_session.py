@@ -28,7 +28,7 @@ MOST_THREADS = 8  # of one session; measured on two cores, and no more is promis
 # with it.
 SLOWER = ["SkipLayerNormFusion"]
 # Measured on an H200 (docs/how-to/gpu.md). TF32 moves answers by 1e-3, and by another amount in a
-# batch of another size. cuDNN's own choice of algorithm tries all of them for every size of a batch.
+# batch of another size. cuDNN tries all of its algorithms again for every size of a batch.
 ON_CUDA = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
 METRIC = "spillway_model_provider"
 MEANING = "1: the model runs on this provider of ONNX Runtime"
