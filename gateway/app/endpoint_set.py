@@ -24,15 +24,15 @@ from gateway.core.types import Zone, endpoint_name
 from gateway.endpoints.connectors import Inspector, OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.connectors.kinds import build_connector
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health.canary_requests import CanaryDoors, CanaryPayloads
 from gateway.endpoints.health.canary_runner import CanaryRunner
-from gateway.endpoints.metrics_relay import MetricsRelay
+from gateway.endpoints.health.prober import Watch
+from gateway.endpoints.health.statistics_poller import Scraping
 from gateway.endpoints.model_discovery import ServerCensus
-from gateway.endpoints.prober import Watch
 from gateway.endpoints.state import EndpointState
-from gateway.endpoints.statistics_poller import Scraping
+from gateway.endpoints.triton.metrics_relay import MetricsRelay
 from gateway.endpoints.triton.supervisor import SupervisorPort
+from gateway.endpoints.versions.parts import EndpointParts, build_parts
 from gateway.models.profiling.priors import measured
 from gateway.scheduling.factory import new_scheduler, weights
 
@@ -70,23 +70,24 @@ class EndpointSet:
             for name, endpoint in self._server_places.items()
         }
         metrics, clock = services.metrics, services.clock
-        self.fleet = Fleet(
+        self.parts: EndpointParts = build_parts(
             self.catalog, self.states, metrics, clock, weights(settings.queue, settings.routing),
             new_scheduler(
                 settings.queue, settings.routing,
                 services.scheduler_failed, services.scheduler_resumed,
             ),
-            services.spill, settings.health,
+            services.spill, settings.health, None if before is None else before.parts,
         )  # fmt: skip
+        parts = self.parts
         census = ServerCensus(
-            self.catalog, settings.undeclared_models == "onprem", self.fleet.learnt, clock
+            self.catalog, settings.undeclared_models == "onprem", parts.queues.learn, clock
         )
         self.watch = Watch(self.states, census, metrics)
         self._canary_runner = CanaryRunner(
-            self.fleet, self.catalog, CanaryPayloads(self.catalog), CanaryDoors(services.log).infer,
-            metrics, clock,
+            parts.registry, parts.outcomes, parts.recovery, CanaryPayloads(self.catalog),
+            CanaryDoors(services.log).infer, metrics, clock,
         )  # fmt: skip
-        self._scraping = Scraping(self.fleet, self.catalog, metrics, clock)
+        self._scraping = Scraping(parts.registry, parts.outcomes, metrics, clock)
         self._metrics_relay = MetricsRelay(
             settings.endpoints, services.keeper.metrics_port, metrics.triton, metrics,
             settings.health.triton_metrics_s,
@@ -110,9 +111,8 @@ class EndpointSet:
     def begin(self, before: EndpointSet | None = None) -> None:
         """To serve, in the place of a site whose calls go on."""
         if before is not None:
-            self.fleet.follow(
-                before.fleet, _queue_settings(before.settings) == _queue_settings(self.settings)
-            )
+            same_queues = _queue_settings(before.settings) == _queue_settings(self.settings)
+            self.parts.handover.follow(before.parts.handover, same_queues)
             before._rest(self)
         watchers = (self.watch, self._canary_runner, self._scraping, self._metrics_relay)
         self._run(watcher.run() for watcher in watchers)
@@ -136,7 +136,7 @@ class EndpointSet:
         self._stop()
         await asyncio.gather(*self._running, return_exceptions=True)
         others = [*others]
-        await self.fleet.aclose([other.fleet for other in others])
+        await self.parts.handover.aclose([other.parts.handover for other in others])
         shared = {name for other in others for name in other.states}
         for name in self.states.keys() - shared:
             self._services.metrics.triton.forget(name)
@@ -186,5 +186,5 @@ def _queue_settings(settings: Settings) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-async def _learn_nothing(name: str, place: EndpointState) -> bool:
+async def _learn_nothing(name: str, state: EndpointState) -> bool:
     return True

@@ -21,7 +21,7 @@ from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.routing.policy import Policy
 
 if TYPE_CHECKING:
-    from gateway.pipeline.shadow import FleetView
+    from gateway.endpoints.versions.parts import EndpointParts
     from gateway.pipeline.shadow.shadows import Shadows
 
 
@@ -91,8 +91,9 @@ def policy(routing: RoutingSettings) -> Policy:
 
 
 def shadows(
-    live: RoutingSettings, queues: QueueSettings, sight: FleetView, metrics: Metrics, clock: Clock
-) -> Shadows | None:
+    live: RoutingSettings, queues: QueueSettings, parts: EndpointParts, metrics: Metrics,
+    clock: Clock,
+) -> Shadows | None:  # fmt: skip
     """None where there are none: then nobody pays for them."""
     if not live.shadows:
         return None
@@ -104,7 +105,10 @@ def shadows(
     for name, its in live.shadows.items():
         routing, queue = its.over(live, queues)
         rules[name] = Rules(policy(routing), weights(queue, routing), new_scheduler(queue, routing))
-    return Shadows(rules, sight, metrics, live.shadow_share, clock)
+    return Shadows(
+        rules, parts.queues, parts.registry.candidates, parts.conditions, metrics,
+        live.shadow_share, clock,
+    )  # fmt: skip
 
 
 def retry_budget(settings: Settings, clock: Clock) -> RetryBudget:

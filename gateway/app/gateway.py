@@ -43,8 +43,8 @@ from gateway.core.aliases import Aliases
 from gateway.core.errors import Draining
 from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Quota
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.triton.supervisor import Progress, SupervisorPort, TritonSupervisor
+from gateway.endpoints.versions.parts import EndpointParts
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.rate_limits import RateLimits
 from gateway.protocols.http.server import HttpServer
@@ -201,7 +201,8 @@ class Gateway:
                 self._clock,
             )
         return ConsoleSources(
-            fleet=core.site.fleet,
+            registry=core.site.parts.registry,
+            queues=core.site.parts.queues,
             catalog=core.site.catalog,
             admission=self.admission,
             calls=self._calls,
@@ -296,7 +297,7 @@ class Gateway:
             self._compose(alias_key.aliases(self.settings.audit.directory))
             core = self.core
             self._keeper.moved = lambda name: self._spawn(self.core.site.watch.probe(name))
-            self._keeper.heard = lambda name: self.core.site.fleet.state(name).heard
+            self._keeper.heard = lambda name: self.core.site.states[name].heard
             self._open_audit()
             stack.push_async_callback(self.audit.aclose)
             await stack.enter_async_context(self._keeping_ledger())
@@ -376,7 +377,9 @@ class Gateway:
         if self._http is not None and self._grpc is not None:
             self._http.serve(app)  # guard: O2.http-newest
             self._grpc.serve(core.services)
-        self.sight.fleet, self.sight.catalog = core.site.fleet, core.site.catalog
+        parts = core.site.parts
+        self.sight.registry, self.sight.queues = parts.registry, parts.queues
+        self.sight.catalog = core.site.catalog
         self.sight.max_waiting = core.settings.queue.max_waiting
         self.sight.default_budget_s = core.settings.limits.default_latency_budget_ms / 1000
         status.forget(self.metrics)
@@ -436,7 +439,7 @@ class Gateway:
         self._compose(Aliases(ambient.random_bytes(32)))
         try:
             await self.core.start(probe=False)
-            self.core.site.fleet.assume_up()
+            self.core.site.parts.registry.assume_up()
             yield
         finally:
             await self._close_all()
@@ -509,7 +512,7 @@ class Gateway:
 
     def _refresh_gauges(self) -> None:
         site, node = self.core.site, self.core.node
-        status.publish(self.metrics, site.states, site.fleet.groups)
+        status.publish(self.metrics, site.states, site.parts.queues)
         self.metrics.held_bytes.set(self.held_bytes.bytes)
         self.metrics.held_answer_bytes.set(self.held_answers.bytes)
         self.metrics.ready.set(self.core.services.inspection.ready())
@@ -538,7 +541,7 @@ class Gateway:
             "development_mode": core.callers.anybody,
             "draining": self.admission.draining,
             "ready": core.services.inspection.ready(),
-            "onprem_up": core.site.fleet.onprem_up(),
+            "onprem_up": core.site.parts.registry.onprem_up(),
             "calls_in_flight": self._calls(),
             "public_models": {
                 name: model.public_reason
@@ -546,7 +549,7 @@ class Gateway:
                 if model.public
             },
             "endpoints": status.report(core.site.states),
-            "queues": core.site.fleet.groups.report(),
+            "queues": core.site.parts.queues.report(),
             "shadows": [] if core.shadows is None else core.shadows.report(),
             "models": sorted(core.site.catalog.names()),
             "cluster": None if core.node is None else core.node.report(),
@@ -575,8 +578,8 @@ class Gateway:
         decision = self.sight.decisions.find(seq)
         return None if decision is None else explanation(decision)
 
-    def serving(self) -> tuple[Fleet, str]:
-        return self.core.site.fleet, self.core.policy
+    def serving(self) -> tuple[EndpointParts, str]:
+        return self.core.site.parts, self.core.policy
 
     def render_metrics(self, tenants: bool) -> bytes:
         self._refresh_gauges()

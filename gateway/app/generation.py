@@ -30,7 +30,7 @@ from gateway.core.held_bytes import HeldBytes
 from gateway.core.tasks import close_all
 from gateway.core.trace_context import ALL, Sampler, Trace, Untraced
 from gateway.endpoints.connectors import Inspector, OnPremBackend
-from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.versions.parts import EndpointParts
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.call_account import Accounts
 from gateway.pipeline.dispatcher import Dispatcher, QueuesPort
@@ -61,7 +61,7 @@ class SharedResources:
     held_bytes: HeldBytes  # of bodies that have not come whole
     held_answers: HeldBytes
     marks: TaintMarks | None = None  # what workers have in common of what was restricted
-    queues: Callable[[Fleet, str], QueuesPort | None] | None = None
+    queues: Callable[[EndpointParts, str], QueuesPort | None] | None = None
     """Where calls of these settings wait, if not here: at the worker that decides for all."""
 
     @property
@@ -109,14 +109,17 @@ class Core:
             if before is not None and same_retries
             else retry_budget(settings, clock)
         )
-        self.shadows = shadows(settings.routing, settings.queue, self.site.fleet, metrics, clock)
+        parts = self.site.parts
+        self.shadows = shadows(settings.routing, settings.queue, parts, metrics, clock)
         self.pipeline = Pipeline(
             process.admission,
             self.classifier,
-            self.site.fleet,
+            parts.snapshots,
+            parts.entry,
+            parts.recovery,
             policy(settings.routing),
             Dispatcher(
-                self.site.fleet,
+                parts,
                 clock,
                 self._retry_budget,
                 settings.routing.hedge,
@@ -164,7 +167,7 @@ class Core:
         return Node(
             cluster,
             self.settings.limits,
-            self.site.fleet,
+            self.site.parts,
             process.metrics,
             process.clock,
             process.held_answers,
@@ -174,7 +177,7 @@ class Core:
         if self.node is not None:
             return self.node.queues
         elsewhere = self._process.queues
-        return None if elsewhere is None else elsewhere(self.site.fleet, self.policy)
+        return None if elsewhere is None else elsewhere(self.site.parts, self.policy)
 
     def _scanning(self) -> Scanning:
         settings, before, process = self.settings, self._before, self._process
@@ -295,14 +298,14 @@ class _Inspection:
     """Which server answers metadata calls."""
 
     def __init__(self, site: EndpointSet, process: SharedResources) -> None:
-        self._fleet = site.fleet
+        self._registry = site.parts.registry
         self._process = process
 
     def server_inspector(self) -> Inspector:
-        return self._fleet.server_inspector()
+        return self._registry.server_inspector()
 
     def model_inspector(self, model: str) -> tuple[Inspector, str]:
-        return self._fleet.model_inspector(model)
+        return self._registry.model_inspector(model)
 
     def live(self) -> bool:
         return True
@@ -310,13 +313,13 @@ class _Inspection:
     def ready(self) -> bool:
         if self._process.admission.draining or not self._process.fit():
             return False
-        return self._fleet.ready()
+        return self._registry.ready()
 
     def onprem_up(self) -> bool:
-        return self._fleet.onprem_up()
+        return self._registry.onprem_up()
 
     def model_ready(self, model: str) -> bool:
-        return self._fleet.model_ready(model)
+        return self._registry.model_ready(model)
 
 
 def _hosts(settings: Settings) -> AllowedHosts | None:

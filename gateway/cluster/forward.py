@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 from gateway.accounting.metrics import Metrics
@@ -57,7 +57,6 @@ class LocalQueuesPort(Protocol):
     async def enter(
         self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
     ) -> Grant: ...
-    def own_cloud_room(self, model: str) -> int: ...
 
 
 class _Lost(Exception):
@@ -169,6 +168,7 @@ class Forwarding:
     def __init__(
         self,
         own: LocalQueuesPort,
+        own_cloud_room: Callable[[str], int],
         ownership: Ownership,
         members: Membership,
         links: Mapping[str, PeerLink],
@@ -176,6 +176,7 @@ class Forwarding:
         clock: Clock,
     ) -> None:
         self._own = own
+        self._own_cloud_room = own_cloud_room
         self._ownership = ownership
         self._members = members
         self._links = links
@@ -284,7 +285,7 @@ class Forwarding:
         raise _verdict(kind, body, call)
 
     def _forwarded(self, request: InferenceRequest, call: QueuedCall) -> Forwarded:
-        estimate = cloud_estimate(call, self._own.own_cloud_room, request.model)
+        estimate = cloud_estimate(call, self._own_cloud_room, request.model)
         now_s = self._clock()
         return Forwarded(
             id=request.record_id,

@@ -18,7 +18,7 @@ from gateway.cluster.view import ClusterView
 from gateway.config import ClusterSettings, LimitSettings
 from gateway.core.deadline import Clock
 from gateway.core.held_bytes import HeldBytes
-from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.versions.parts import EndpointParts
 
 _CONNECT_S = 2.0
 _UNCLAIMED = 2.0  # silences: what nobody claims for so long is taken by whoever needs it
@@ -30,7 +30,7 @@ class Node:
         self,
         settings: ClusterSettings,
         limits: LimitSettings,
-        fleet: Fleet,
+        parts: EndpointParts,
         metrics: Metrics,
         clock: Clock,
         answers: HeldBytes,
@@ -62,8 +62,11 @@ class Node:
             on_change=lambda: self.members.view_changed(),
         )
         self.members = Membership(self.view, self._links, settings, metrics, clock)
-        self.queues = Forwarding(fleet, ownership, self.members, self._links, metrics, clock)
-        self.owner = Owner(fleet, ownership, self.view, metrics, clock, answers)
+        self.queues = Forwarding(
+            parts.entry, parts.conditions.own_cloud_room, ownership, self.members, self._links,
+            metrics, clock,
+        )  # fmt: skip
+        self.owner = Owner(parts, ownership, self.view, metrics, clock, answers)
         self._most_bytes = 2 * limits.max_body_bytes + _HEAD_BYTES
         self._listener: Listener | None = None
 

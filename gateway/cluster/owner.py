@@ -36,8 +36,8 @@ from gateway.core.types import (
     Sensitivity,
     Zone,
 )
-from gateway.endpoints.fleet import Fleet
-from gateway.pipeline.attempt import OpenedReply, RunningAttempt
+from gateway.endpoints.versions.parts import EndpointParts
+from gateway.pipeline.attempt import AttemptServices, OpenedReply, RunningAttempt
 from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 
@@ -49,7 +49,7 @@ class _NotOwner(Exception):
 class Owner:
     def __init__(
         self,
-        fleet: Fleet,
+        parts: EndpointParts,
         ownership: Ownership,
         view: ClusterView,
         metrics: Metrics,
@@ -57,7 +57,10 @@ class Owner:
         answers: HeldBytes,
     ) -> None:
         """`answers`: the budget of this process for what endpoints answer."""
-        self._fleet = fleet
+        self._catalog = parts.registry.catalog
+        self._candidates = parts.registry.candidates
+        self._entry = parts.entry
+        self._services = AttemptServices.from_parts(parts, clock)
         self._answers = answers
         self._ownership = ownership
         self._view = view
@@ -69,7 +72,7 @@ class Owner:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._clouds = PeerClouds(clock)
-        fleet.room_elsewhere = self._clouds.room
+        parts.conditions.room_elsewhere = self._clouds.room
 
     async def state(self, peer: str, state: bytes) -> bytes:
         return pack_announcement(self._view.announcement)
@@ -120,7 +123,7 @@ class Owner:
             return await self._serve(replace(request, held=share), turn, say)
 
     async def _turn(self, peer: str, forwarded: Forwarded, request: InferenceRequest) -> Grant:
-        domain, servers = single_owner(self._ownership, self._fleet.server_group(request))
+        domain, servers = single_owner(self._ownership, self._candidates.server_group(request))
         if domain is None or not self._view.acts_for(domain):
             raise _NotOwner
         call = self._call(peer, forwarded, request)
@@ -128,7 +131,7 @@ class Owner:
             async with asyncio.timeout(None) as limit:
                 self._waiting.add(limit)
                 try:
-                    return await self._fleet.enter(request, call, servers)
+                    return await self._entry.enter(request, call, servers)
                 finally:
                     self._waiting.discard(limit)
         except TimeoutError:
@@ -151,7 +154,7 @@ class Owner:
 
     def _call(self, peer: str, forwarded: Forwarded, request: InferenceRequest) -> QueuedCall:
         """As the queue sees it; what the cloud would cost is as its own gateway says."""
-        call = self._fleet.call(request, forwarded.restricted, (), forwarded.avoid)
+        call = self._entry.call(request, forwarded.restricted, (), forwarded.avoid)
         call = replace(call, id=f"{peer}/{next(self._ids)}")  # callers may choose the same ids
         if forwarded.cloud is None:
             return call
@@ -163,10 +166,10 @@ class Owner:
         )
 
     async def _serve(self, request: InferenceRequest, turn: Grant, say: Say) -> str:
-        endpoint = self._fleet.endpoint(turn.server)
+        endpoint = self._catalog.endpoints[turn.server]
         attempt = RunningAttempt(
-            self._fleet, self._clock, request, unknown(request), staying(endpoint), endpoint,
-            _Unlogged(), turn,
+            self._services, request, unknown(request), staying(endpoint), endpoint, _Unlogged(),
+            turn,
         )  # fmt: skip
         try:
             granted = {"server": turn.server, "queued_s": turn.queued_s}

@@ -27,9 +27,10 @@ from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError
 from gateway.core.timeouts import within
 from gateway.core.types import InferenceRequest
-from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.queueing.entry import QueueEntry
 from gateway.scheduling.calls import FREELY, NEVER, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
+from gateway.scheduling.queues import Groups
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +75,6 @@ class TurnRequests:
         self._line, self._clock = line, clock
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[Words]] = {}
-
-    def queues(self, fleet: Fleet, policy: str) -> WorkerQueues:
-        return WorkerQueues(self, fleet, policy)
 
     @property
     def open(self) -> bool:
@@ -138,8 +136,12 @@ class TurnRequests:
 class WorkerQueues:
     """Where calls of one version of the settings wait (`gateway.pipeline.dispatcher`)."""
 
-    def __init__(self, asking: TurnRequests, fleet: Fleet, policy: str) -> None:
-        self._asking, self._fleet, self._policy = asking, fleet, policy
+    def __init__(
+        self, asking: TurnRequests, own: QueueEntry, own_cloud_room: Callable[[str], int],
+        policy: str,
+    ) -> None:  # fmt: skip
+        self._asking, self._own, self._policy = asking, own, policy
+        self._own_cloud_room = own_cloud_room
 
     async def enter(
         self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
@@ -152,10 +154,10 @@ class WorkerQueues:
                 )
             except OwnerGone:
                 pass
-        return await self._fleet.enter(request, call, group)
+        return await self._own.enter(request, call, group)
 
     def _words(self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]) -> Words:
-        estimate = cloud_estimate(call, self._fleet.own_cloud_room, request.model)
+        estimate = cloud_estimate(call, self._own_cloud_room, request.model)
         return {
             "policy": self._policy,
             "model": request.model,
@@ -191,14 +193,14 @@ class Granting:
     def __init__(
         self,
         worker: str,
-        queue: Callable[[], tuple[Fleet, str]],
+        queues: Callable[[], tuple[Groups, str]],
         clouds: PeerClouds,
         metrics: Metrics,
         clock: Clock,
         send: Send,
     ) -> None:
-        """`queue`: the fleet of the settings that are in use, and their name."""
-        self._worker, self._queue, self._clouds = worker, queue, clouds
+        """`queues`: those of the settings that are in use, and the settings' name."""
+        self._worker, self._queues, self._clouds = worker, queues, clouds
         self._metrics, self._clock, self._send = metrics, clock, send
         self._calls: dict[int, Grant | asyncio.Task[None]] = {}
 
@@ -245,15 +247,13 @@ class Granting:
         self._send({"n": number, **answer})
 
     async def _turn(self, number: int, words: Words) -> Grant:
-        fleet, policy = self._queue()
+        queues, policy = self._queues()
         if words["policy"] != policy:  # guard: O5.settings-match
             raise OwnerGone("it has other settings")
         model, group = words["model"], tuple(words["servers"])
         call = self._call(number, model, words)
-        fleet.groups.entered(model, call)
-        turn = await fleet.groups.queue(model, group).enter(
-            call, Deadline(call.deadline_s, self._clock)
-        )
+        queues.entered(model, call)
+        turn = await queues.queue(model, group).enter(call, Deadline(call.deadline_s, self._clock))
         self._metrics.queued_seconds.labels(turn.server, model).observe(turn.queued_s)
         return turn
 

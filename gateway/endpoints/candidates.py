@@ -100,6 +100,10 @@ class CandidateIndex:
         made = self._by_model[model] = _ModelCandidates(tuple(candidates), self._catalog.changes)
         return made
 
+    def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
+        """The on-prem servers that may serve the call, up or not: those it queues for."""
+        return self.for_model(request.model).server_group(request)
+
 
 def price_usd(served: ServedModel, total_tokens: int | None) -> float:
     """Price of one call in US dollars; an estimate until its tokens are known."""

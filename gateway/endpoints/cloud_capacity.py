@@ -23,17 +23,18 @@ class Clouds:
         states: Mapping[str, EndpointState],
         model_state: Callable[[str, str], ModelState],
         clock: Clock,
-        elsewhere: Callable[[str], int] = lambda name: 0,
-        siblings: Sequence[object] = (),
+        elsewhere: Callable[[str], int],
+        siblings: Sequence[object],
+        line: CloudLine,
     ) -> None:
         """`elsewhere`: calls that settings of before have there, beside those of its place; asked
-        while there are such, `siblings`."""
+        while there are such, `siblings`. `line`: where calls of all these settings wait."""
         self._states = states
         self._siblings = siblings
         self._model_state = model_state
         self._clock = clock
         self._elsewhere = elsewhere
-        self.line = CloudLine()
+        self.line = line
         self._limits = {
             name: _limit(state, clock)
             for name, state in states.items()

@@ -67,12 +67,8 @@ class CachedDecision:
         `siblings`: settings of before whose calls are in the cloud as well."""
         self._policy, self._decision, self._revision = policy, decision, revision
         self._payload = type(request.payload)
-        self._candidates, self._siblings, self._spill, self._onprem_s = (
-            candidates,
-            siblings,
-            spill,
-            onprem_s,
-        )
+        self._candidates, self._siblings = candidates, siblings
+        self._spill, self._onprem_s = spill, onprem_s
         self._stays = restricted
         self._servers = tuple(candidate.name for candidate in candidates if candidate.onprem)
         self._cloud = not restricted and len(self._servers) < len(candidates)

@@ -50,7 +50,7 @@ class ServerCensus:
         learnt: Callable[[str, str, Execution], None],
         clock: Clock = ambient.monotonic_s,
     ) -> None:
-        """`learnt` is told, for an endpoint and a model, how that is executed there."""
+        """`learnt` is told, for a model and an endpoint, how that is executed there."""
         self._catalog = catalog
         self._undeclared = undeclared
         self._learnt = learnt
@@ -96,7 +96,7 @@ class ServerCensus:
             if state.settings.kind == "triton" or _may_join(declared):
                 why = "its server has not told what it takes"
                 state.unbatched.setdefault(model, RowVerdict(Rows.UNTRIED, why))
-                self._learnt(name, model, Execution(apart=True))
+                self._learnt(model, name, Execution(apart=True))
 
     async def _try_rows(self, name: str, state: EndpointState, inspector: Inspector) -> bool:
         """Of models that the settings say are executed in batches."""
@@ -127,7 +127,7 @@ class ServerCensus:
         verdict, final = await self._verdict(name, state, model, rows)
         self._executions.add((name, model))
         apart = verdict is not None and verdict.rows is not Rows.INDEPENDENT
-        self._learnt(name, model, replace(execution, apart=apart))
+        self._learnt(model, name, replace(execution, apart=apart))
         before = state.unbatched.pop(model, None)
         if verdict is not None and apart:
             state.unbatched[model] = verdict

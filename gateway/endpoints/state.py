@@ -244,6 +244,13 @@ def refused_why(state: EndpointState, model_state: ModelState, tenant: str) -> s
     return why
 
 
+def went_out_why(state: EndpointState, model_state: ModelState) -> str:
+    """Why a call that is there waits in vain; empty when it does not. An endpoint that is drained
+    finishes the calls that it has."""
+    why = unavailable_why(state, model_state)
+    return "" if why == "drained" else why
+
+
 def unavailable_why(state: EndpointState, model_state: ModelState) -> str:
     """Why no call at all may go there now; empty when one may."""
     if not state.up:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from gateway.accounting.pricing import tariff, usd
 from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.records import Durable
-from gateway.accounting.spill import Reservation
+from gateway.accounting.spill import Reservation, SpillControl
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.deferred_error import DeferredError
@@ -53,10 +53,13 @@ from gateway.core.types import (
     in_chunk,
     stream_flow,
 )
+from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.connectors import Cleared, OnPremBackend
-from gateway.endpoints.fleet import Fleet
-from gateway.endpoints.health.patience import give_up_s
-from gateway.endpoints.state import AttemptTimeout, refused_why
+from gateway.endpoints.health.patience import give_up_s, idle_s, parting_s
+from gateway.endpoints.outcomes import Outcomes
+from gateway.endpoints.registry import EndpointRegistry
+from gateway.endpoints.state import AttemptTimeout, refused_why, went_out_why
+from gateway.endpoints.versions.parts import EndpointParts
 
 _NOT_SENT = Cost()
 _FRAMED_BYTES = len(ServerEvent(b"").framed())
@@ -102,6 +105,21 @@ class GrantPort(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class AttemptServices:
+    """What every attempt uses."""
+
+    registry: EndpointRegistry
+    outcomes: Outcomes
+    clouds: Clouds
+    spill: SpillControl
+    clock: Clock
+
+    @classmethod
+    def from_parts(cls, parts: EndpointParts, clock: Clock) -> AttemptServices:
+        return cls(parts.registry, parts.outcomes, parts.clouds, parts.spill, clock)
+
+
 class RunningAttempt(AttemptTimeout):
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
@@ -124,8 +142,7 @@ class RunningAttempt(AttemptTimeout):
 
     def __init__(
         self,
-        fleet: Fleet,
-        clock: Clock,
+        services: AttemptServices,
         request: InferenceRequest,
         classification: Classification,
         decision: Decision,
@@ -133,10 +150,10 @@ class RunningAttempt(AttemptTimeout):
         log: AttemptLog,
         turn: GrantPort | None = None,
     ) -> None:
-        self.fleet, self.clock, self.log = fleet, clock, log
+        self.services, self.clock, self.log = services, services.clock, log
         self.request, self.classification, self.decision = request, classification, decision
         self.endpoint, self.turn = endpoint, turn
-        model, state = request.model, fleet.states[endpoint.name]
+        model, state = request.model, services.registry.states[endpoint.name]
         self.served = endpoint.models[model]
         self.state, self.model_state = state, state.model_states[model]
         if request.trace.sampled:
@@ -153,21 +170,22 @@ class RunningAttempt(AttemptTimeout):
     def concurrent(self, endpoint: Endpoint, classification: Classification) -> RunningAttempt:
         """Another try at the same call."""
         return RunningAttempt(
-            self.fleet, self.clock, self.request, classification, self.decision, endpoint, self.log
+            self.services, self.request, classification, self.decision, endpoint, self.log
         )
 
     async def start(self, just_decided: bool = False) -> RunningAttempt:
         """Itself, once its answer has begun. `just_decided`: in this very step, by what is there
         now; it is looked at again before the call goes."""
-        fleet, endpoint, request = self.fleet, self.endpoint, self.request
+        services, endpoint, request = self.services, self.endpoint, self.request
         try:
             cloud = endpoint.zone is CLOUD
             if not (cloud and just_decided):
                 self._still_available()
             if cloud:  # much may have changed when what it takes is there
-                self.reserved = fleet.reserve(request, self.served)  # guard: S5.attempt-reserve
+                # guard: S5.attempt-reserve
+                self.reserved = services.spill.reserve_for(request, self.served)
                 if not self.reserved.leased:  # guard: S5.attempt-reserve
-                    await fleet.lease(self.reserved, request.deadline)
+                    await services.spill.lease(self.reserved, request.deadline)
                 self.sent_as = ambient.new_id()
             self.record = record = self.log.starts(
                 endpoint,
@@ -181,13 +199,13 @@ class RunningAttempt(AttemptTimeout):
                 self._still_available()  # guard: B8.cloud-recheck
                 if request.deadline.passed():  # guard: D1.durable-record
                     raise DeadlineExceeded("the latency budget ran out before it was sent")
-            self.epoch = fleet.started(endpoint, request.model, request.tenant)
+            self.epoch = services.outcomes.started(endpoint, request.model, request.tenant)
             if self.state.gpu_time is not None:
                 self.gpu_mark = self.state.gpu_time.enters()
             now_s = self.sent_s = self.clock()
             times = self.model_state.times
             self.high_s, self.sample = times.high_s, times.sample
-            least_s = fleet.health.response_floor_ms / 1000
+            least_s = services.registry.health.response_floor_ms / 1000
             # guard: D1.answer-wait -> with self.waits(now_s + 100000.0, now_s):
             # guard: D5.shared-deadline -> with self.waits(now_s + min(request.deadline.at_s -
             #   request.received_s, least_s), now_s):
@@ -239,12 +257,12 @@ class RunningAttempt(AttemptTimeout):
         self.ends_s = min(self.request.deadline.at_s, (self.sent_s or 0.0) + self._give_up_s())
 
     def _give_up_s(self) -> float:
-        return give_up_s(self, self.fleet.health, self.request)
+        return give_up_s(self, self.services.registry.health, self.request)
 
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out before the answer began")
-        if why := self.fleet.went_out(self.endpoint, self.request.model):
+        if why := went_out_why(self.state, self.model_state):
             return UpstreamGivenUp("the endpoint went out before it answered", reason=why)
         if self.clock() - (self.sent_s or 0.0) >= self._give_up_s():
             return UpstreamSilent("the endpoint gave no answer in many times its usual time")
@@ -253,7 +271,7 @@ class RunningAttempt(AttemptTimeout):
     def too_late_to_go_on(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out while the answer was streaming")
-        if why := self.fleet.went_out(self.endpoint, self.request.model):
+        if why := went_out_why(self.state, self.model_state):
             return UpstreamGivenUp("the endpoint went out while it was answering", reason=why)
         return UpstreamSilent("the endpoint has stopped in the middle of its answer")
 
@@ -268,9 +286,8 @@ class RunningAttempt(AttemptTimeout):
         if why:
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
         cloud = endpoint.zone is CLOUD
-        # guard: S2.cloud-recheck -> if cloud and self.fleet.states is None and
-        #   self.fleet.takes_another(endpoint.name, self.request.model):
-        if cloud and not self.fleet.takes_another(endpoint.name, self.request.model):
+        # guard: S2.cloud-recheck -> if away and not endpoint.name:
+        if cloud and not self.services.clouds.takes_another(endpoint.name, self.request.model):
             raise CloudFull(  # others were decided on in the same moment, or came while it waited
                 "the cloud has as many calls as it takes", (endpoint.name,), retry_after_s=1.0
             )
@@ -306,8 +323,8 @@ class RunningAttempt(AttemptTimeout):
             await closed(closing)
 
     def end(self, error: GatewayError | None, result: str = "") -> asyncio.Future[None] | None:
-        """Give the turn back, close the upstream, tell fleet and account; acts once. Returns the
-        close, if that takes time."""
+        """Give the turn back, close the upstream, report the outcome, write the account; acts once.
+        Returns the close, if that takes time."""
         if self.finished:
             return None
         self.finished = True
@@ -327,7 +344,7 @@ class RunningAttempt(AttemptTimeout):
             self.reserved.settle(attempt.cost.nano_usd)  # guard: A2.spend-release
         if self.epoch is not None:
             if answered:
-                self.fleet.succeeded(self.endpoint, self.request, self.epoch, took_s)
+                self.services.outcomes.succeeded(self.endpoint, self.request, self.epoch, took_s)
             else:
                 self._report_failure(error, self.epoch)
         self.log.attempted(attempt)  # guard: A3.cancelled-record
@@ -341,7 +358,8 @@ class RunningAttempt(AttemptTimeout):
         if self.turn is not None:
             self.turn.release(self.answered)  # guard: A2.turn-release
         if self.epoch is not None:
-            self.fleet.ended(self.endpoint, self.request.model)  # guard: A2.inflight-release
+            # guard: A2.inflight-release
+            self.services.outcomes.ended(self.endpoint, self.request.model)
 
     def as_attempt(self, result: str, took_s: float, unserved: bool = False) -> Attempt:
         """Asked once, at its end. `unserved`: the endpoint said that it served nothing, which costs
@@ -393,7 +411,7 @@ class RunningAttempt(AttemptTimeout):
         cost = tariff.on_the_premises(self.served, gpu.leaves_ns(self.gpu_mark), usage)
         if self.classification.restricted or not self.answered:
             return cost
-        served = self.fleet.cheapest_cloud(self.request.model)
+        served = self.services.registry.candidates.for_model(self.request.model).cheapest_cloud
         if served is None:
             return cost
         return tariff.compared(cost, tariff.instead(self.request, served, usage, self.frames))
@@ -408,18 +426,21 @@ class RunningAttempt(AttemptTimeout):
         return Usage(total, 0) if prices.given >= prices.written else Usage(0, total)
 
     def _report_failure(self, error: GatewayError | None, epoch: int) -> None:
-        fleet, endpoint, model = self.fleet, self.endpoint, self.request.model
+        outcomes, endpoint, model = self.services.outcomes, self.endpoint, self.request.model
         sent_s = self.sent_s or 0.0
         if isinstance(error, DeadlineExceeded) and self.sent_s is not None:
             # guard: A6.unawaited-answers
-            fleet.outlasted(endpoint, self.request, self.clock() - sent_s)
+            outcomes.outlasted(endpoint, self.request, self.clock() - sent_s)
         if not isinstance(error, UpstreamRefused) and (
             isinstance(error, UpstreamError)
-            or (isinstance(error, DeadlineExceeded) and fleet.fairly_late(endpoint, model, sent_s))
+            or (
+                isinstance(error, DeadlineExceeded)
+                and outcomes.fairly_late(endpoint, model, sent_s)
+            )
         ):
-            fleet.failed(endpoint, model, epoch, error, sent_s, self.request)
+            outcomes.failed(endpoint, model, epoch, error, sent_s, self.request)
         else:
-            fleet.abandoned(endpoint, model, epoch, self.request.tenant)
+            outcomes.abandoned(endpoint, model, epoch, self.request.tenant)
 
     def tokens(self) -> int | None:
         tokens = getattr(self.stream, "total_tokens", None)
@@ -596,8 +617,13 @@ class OpenedReply:
     def _waits(self, since_s: float) -> AttemptTimeout:
         """For a frame, since the one before it."""
         attempt = self._attempt
-        request, now_s = attempt.request, attempt.clock()
-        idle_at_s = since_s + attempt.fleet.next_frame_s(attempt.endpoint, request.model)
+        request, now_s, gap_s = attempt.request, attempt.clock(), attempt.model_state.gap_s
+        # guard: P3.silent-stream -> if went_out_why(attempt.place, attempt.lane) or
+        #   attempt.place.drained:
+        if went_out_why(attempt.state, attempt.model_state):
+            idle_at_s = since_s + parting_s(gap_s)
+        else:
+            idle_at_s = since_s + idle_s(gap_s, attempt.services.registry.health)
         # guard: D1.frame-wait -> return attempt.waits(idle_at_s, now_s)
         # guard: A5.stream-timeout -> return attempt.waits(request.deadline.at_s, now_s)
         # guard: D1.later-frames -> return attempt.waits(now_s + 100000.0, now_s)

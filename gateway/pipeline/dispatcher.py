@@ -38,8 +38,8 @@ from gateway.core.types import (
     InferenceRequest,
     Zone,
 )
-from gateway.endpoints.fleet import Fleet
-from gateway.pipeline.attempt import AttemptLog, GrantPort, RunningAttempt
+from gateway.endpoints.versions.parts import EndpointParts
+from gateway.pipeline.attempt import AttemptLog, AttemptServices, GrantPort, RunningAttempt
 from gateway.pipeline.hedging import has_no_effect, has_state, hedged
 from gateway.pipeline.retries import LONGEST_PAUSE_S, RetryBudget, pause_s
 from gateway.scheduling.calls import QueuedCall
@@ -80,16 +80,21 @@ class NotCleared(Exception):
 class Dispatcher:
     def __init__(
         self,
-        fleet: Fleet,
+        parts: EndpointParts,
         clock: Clock,
         retries: RetryBudget | None = None,
         hedging: bool = False,
         queues: QueuesPort | None = None,
     ) -> None:
-        """`queues`: the fleet's own, unless servers are shared with other gateways."""
-        self._fleet = fleet
-        self._queues: QueuesPort = queues or fleet
-        self._own_queues = self._queues is fleet
+        """`queues`: of this gateway, unless servers are shared with other gateways."""
+        self._registry = parts.registry
+        self._catalog = parts.registry.catalog
+        self._clouds = parts.clouds
+        self._recovery = parts.recovery
+        self._entry = parts.entry
+        self._services = AttemptServices.from_parts(parts, clock)
+        self._queues: QueuesPort = queues or parts.entry
+        self._own_queues = queues is None
         self._clock = clock
         self._retries = retries or RetryBudget(clock)
         self._hedging = hedging
@@ -123,16 +128,16 @@ class Dispatcher:
             known = False
             waiting: Grant | Coroutine[Any, Any, GrantPort] | None
             try:
-                waiting = self._fleet.ask(request, clearance.classification.restricted, decision)
+                waiting = self._entry.ask(request, clearance.classification.restricted, decision)
             except NoServer:
                 waiting = None
             if not isinstance(waiting, Grant):
                 route = _Route(request, clearance, decision, log)
                 route.in_line = waiting
                 return await self._along(route)
-            turn, first = waiting, self._fleet.endpoint(waiting.server)
+            turn, first = waiting, self._catalog.endpoints[waiting.server]
         attempt = RunningAttempt(
-            self._fleet, self._clock, request, clearance.classification, decision, first, log, turn
+            self._services, request, clearance.classification, decision, first, log, turn
         )
         try:
             return await attempt.start(just_decided=known)
@@ -162,16 +167,18 @@ class Dispatcher:
                         turn = await self._onprem_turn(route)
                         if turn is None:
                             continue
-                        endpoint = self._fleet.endpoint(turn.server)
+                        endpoint = self._catalog.endpoints[turn.server]
                     else:
                         turn, endpoint = None, route.clouds.popleft()
                         # guard: D5.cloud-retry
-                        if route.last is not None and not self._worth_another(request, endpoint):
+                        if route.last is not None and not self._worth_another(
+                            request, endpoint.name
+                        ):
                             continue
                         await route.clearance.to_leave()
                     route.attempt = attempt = RunningAttempt(
-                        self._fleet, self._clock, request, route.clearance.classification,
-                        route.decision, endpoint, route.log, turn,
+                        self._services, request, route.clearance.classification, route.decision,
+                        endpoint, route.log, turn,
                     )  # fmt: skip
                     route.paid = False
                     # guard: A7.hedge-switch minus 1
@@ -190,22 +197,22 @@ class Dispatcher:
     async def _onprem_turn(self, route: _Route) -> GrantPort | None:
         """A turn at one of the on-prem servers. None: there is none for this call, or it is to
         leave."""
-        request, fleet, classification = route.request, self._fleet, route.clearance.classification
+        request, classification = route.request, route.clearance.classification
         if (in_line := route.in_line) is not None:
             route.in_line = None
             return await self._turn(in_line, route)
-        group = fleet.server_group(request)
+        servers = self._registry.candidates.server_group(request)
         if route.last is not None:  # guard: D5.premises-retry
-            route.avoid |= {n for n in group if not self._worth_another(request, fleet.endpoint(n))}
-        for name in group:
-            if name not in route.avoid and not fleet.refuses_call(fleet.endpoint(name), request):
+            route.avoid |= {n for n in servers if not self._worth_another(request, n)}
+        for name in servers:
+            if name not in route.avoid and not self._registry.refuses_call(name, request):
                 break
         else:
             route.onprem = False
             return None
-        call = fleet.call(request, classification.restricted, route.clouds, route.avoid)
+        call = self._entry.call(request, classification.restricted, route.clouds, route.avoid)
         with request.trace.stage("queue"):
-            return await self._turn(self._queues.enter(request, call, group), route)
+            return await self._turn(self._queues.enter(request, call, servers), route)
 
     async def _turn(
         self, entering: Coroutine[Any, Any, GrantPort], route: _Route
@@ -234,22 +241,23 @@ class Dispatcher:
 
     async def _recovered(self, route: _Route) -> bool:
         """Whether it is tried again where it failed for what may be over in a moment (A5)."""
-        request, fleet = route.request, self._fleet
+        request, registry = route.request, self._registry
         # guard: A5.sequence-once minus 2
         if not 0 < route.sent < route.decision.tries or has_state(request):
             return False
-        # guard: A5.ejected-retry without not fleet.refuses_call(endpoint, request)
+        # guard: A5.ejected-retry without not registry.refuses_call(endpoint.name, request)
         pauses_s = {
             endpoint.name: max(
-                pause_s(route.sent, error.retry_after_s), fleet.clouds.closed_s(endpoint.name)
+                pause_s(route.sent, error.retry_after_s), self._clouds.closed_s(endpoint.name)
             )
             for endpoint, error in route.transient
-            if not fleet.refuses_call(endpoint, request)
+            if not registry.refuses_call(endpoint.name, request)
         }
         if not pauses_s:
             return False
         name = min(pauses_s, key=pauses_s.__getitem__)
-        wait_s, usual_s = pauses_s[name], fleet.model_state(name, request.model).times.usual_s
+        wait_s = pauses_s[name]
+        usual_s = registry.model_state(name, request.model).times.usual_s
         # guard: A5.retry-after-bound
         if wait_s > LONGEST_PAUSE_S or not request.deadline.allows(wait_s + usual_s):
             return False
@@ -257,7 +265,7 @@ class Dispatcher:
             return False
         route.paid = True
         await asyncio.sleep(wait_s)
-        route.resume(fleet.endpoint(name))
+        route.resume(self._catalog.endpoints[name])
         return True
 
     async def _room_in_time(self, route: _Route) -> bool:
@@ -267,9 +275,9 @@ class Dispatcher:
         if not route.full or not 0 < route.sent < route.decision.tries:
             return False
         full, route.full = route.full, ()
-        if not await self._fleet.room_in_time(route.request, full):
+        if not await self._recovery.room_in_time(route.request, full):
             return False
-        route.clouds.extend(map(self._fleet.endpoint, full))
+        route.clouds.extend(self._catalog.endpoints[name] for name in full)
         return True
 
     async def _hedged(self, attempt: RunningAttempt, route: _Route) -> RunningAttempt:
@@ -283,7 +291,7 @@ class Dispatcher:
             # guard: A7.hedge-zones -> allowed = True
             allowed = endpoint.zone in attempt.decision.zones
             # guard: D5.hedge-time minus 2
-            if not (allowed and self._worth_another(attempt.request, endpoint)):
+            if not (allowed and self._worth_another(attempt.request, endpoint.name)):
                 return None
             if endpoint.zone is CLOUD:
                 try:
@@ -306,9 +314,9 @@ class Dispatcher:
         await attempt.aclose()  # guard: A2.departed-turn
         raise left.again()
 
-    def _worth_another(self, request: InferenceRequest, endpoint: Endpoint) -> bool:
+    def _worth_another(self, request: InferenceRequest, name: str) -> bool:
         """No attempt starts that cannot finish (D5)."""
-        p50_s = self._fleet.model_state(endpoint.name, request.model).times.usual_s
+        p50_s = self._registry.model_state(name, request.model).times.usual_s
         return request.deadline.allows(p50_s)  # guard: D5.retry-time -> return True
 
     def _exhausted(self, route: _Route) -> GatewayError:
@@ -329,7 +337,7 @@ class Dispatcher:
             after_s = last.retry_after_s if isinstance(last, UpstreamError) else None
             refused = OnpremUnavailable(
                 "this call must stay on the premises and no on-prem server could answer it",
-                retry_after_s=after_s or self._fleet.retry_after_s(request.model),
+                retry_after_s=after_s or self._recovery.retry_after_s(request.model),
             )
             refused.sent = sent
             return refused

@@ -109,7 +109,7 @@ class Pseudonyms(Protocol):
         ...
 
 
-class States(Protocol):
+class SnapshotsPort(Protocol):
     def decide(
         self, request: InferenceRequest, classification: Classification, policy: Policy
     ) -> Decision:
@@ -119,9 +119,15 @@ class States(Protocol):
     def snapshot(
         self, request: InferenceRequest, restricted: bool
     ) -> Sequence[EndpointSnapshot]: ...
-    def foresee(
-        self, request: InferenceRequest, restricted: bool, decision: Decision
-    ) -> Decision: ...
+
+
+class EntryPort(Protocol):
+    def foresee(self, request: InferenceRequest, restricted: bool, decision: Decision) -> Decision:
+        """What the queue would make of a decision at once. Raises what would refuse the call."""
+        ...
+
+
+class RecoveryPort(Protocol):
     def worth_waiting(self, request: InferenceRequest) -> bool:
         """Whether `back_in_time` would wait."""
         ...
@@ -153,7 +159,9 @@ class Pipeline:
         self,
         admission: Admission,
         classifier: ClassifierPort,
-        states: States,
+        snapshots: SnapshotsPort,
+        entry: EntryPort,
+        recovery: RecoveryPort,
         policy: Policy,
         dispatcher: Dispatcher,
         accounts: Accounts,
@@ -166,7 +174,9 @@ class Pipeline:
         self._limits = RateLimits(ambient.clock()) if limits is None else limits
         self._admission = admission
         self._classifier = classifier
-        self._states = states
+        self._snapshots = snapshots
+        self._entry = entry
+        self._recovery = recovery
         self._policy = policy
         self._dispatcher = dispatcher
         self._accounts = accounts
@@ -285,7 +295,7 @@ class Pipeline:
         account.classified(instead.classification)
         account.decision = decision
         if self._shadows is not None:
-            states = self._states.snapshot(instead.request, instead.classification.restricted)
+            states = self._snapshots.snapshot(instead.request, instead.classification.restricted)
             self._shadows.see(instead.request, instead.classification, states, account)
         return await self._dispatcher.send(instead.request, instead, decision, account)
 
@@ -307,10 +317,12 @@ class Pipeline:
             account.decision = None  # it was one for a call that could leave
             return True
         if isinstance(refused, CloudFull):
-            return not refused.sent and await self._states.room_in_time(request, refused.endpoints)
+            return not refused.sent and await self._recovery.room_in_time(
+                request, refused.endpoints
+            )
         if isinstance(refused, OnpremUnavailable) and refused.sent:
             return False  # one that nothing was sent of may wait for a server that restarts
-        return await self._states.back_in_time(request)
+        return await self._recovery.back_in_time(request)
 
     async def _instead(
         self, request: InferenceRequest, classification: Classification
@@ -361,10 +373,10 @@ class Pipeline:
             self._accounts.log.check()  # guard: O3.audit
             self._limits.check(request)  # guard: O3.limits
         except GatewayError as refusal:
-            states = self._states.snapshot(request, classification.restricted)
+            states = self._snapshots.snapshot(request, classification.restricted)
             return Explanation(classification, states, None, refusal)
         while True:
-            states = self._states.snapshot(request, classification.restricted)
+            states = self._snapshots.snapshot(request, classification.restricted)
             if (other := await self._instead(request, classification)) is not None:
                 instead, decision = other
                 instead.forget()
@@ -372,7 +384,8 @@ class Pipeline:
             try:
                 decision = self._foresee(request, classification)
             except (OnpremUnavailable, NoEligibleEndpoint) as refusal:
-                waits = self._states.worth_waiting(request)  # guard: O3.queue-wait -> waits = False
+                # guard: O3.queue-wait -> waits = False
+                waits = self._recovery.worth_waiting(request)
                 return Explanation(classification, states, None, refusal, waits=waits)
             except GatewayError as refusal:
                 return Explanation(classification, states, None, refusal)
@@ -398,7 +411,7 @@ class Pipeline:
         with request.trace.stage("decide"):
             decision = self._decide(request, classification)
         # guard: O3.queue -> return decision
-        return self._states.foresee(request, classification.restricted, decision)
+        return self._entry.foresee(request, classification.restricted, decision)
 
     def _traced_decision(
         self, request: InferenceRequest, classification: Classification, account: CallAccount
@@ -419,8 +432,8 @@ class Pipeline:
                 reason="unknown_blocked",
             )
         if account is not None and self._shadows is None:
-            return self._states.decide(request, classification, self._policy)
-        states = self._states.snapshot(request, classification.restricted)
+            return self._snapshots.decide(request, classification, self._policy)
+        states = self._snapshots.snapshot(request, classification.restricted)
         if account is not None and self._shadows is not None:
             self._shadows.see(request, classification, states, account)
         return self._policy.decide(request, classification, states)

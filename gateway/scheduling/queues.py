@@ -113,7 +113,6 @@ class Groups:
         new_scheduler: NewScheduler,
         expected_s: Callable[[str], float],
         declared: Callable[[str, str], Execution],
-        read_conditions: Callable[[str, Sequence[str]], QueueConditions],
         clock: Clock,
         measured: Callable[[str, str], Prior | None] = lambda model, server: None,
     ) -> None:
@@ -123,7 +122,8 @@ class Groups:
         self._new_scheduler = new_scheduler
         self._expected_s = expected_s
         self._declared = declared
-        self._read_conditions = read_conditions
+        self.read_conditions: Callable[[str, Sequence[str]], QueueConditions] = _nothing_to_read
+        """Of a model and its servers, what these and the cloud take now; set before any call."""
         self._clock = clock
         self._measured = measured
         self._groups: dict[Key, ModelQueue] = {}
@@ -135,7 +135,8 @@ class Groups:
         self._clouds: dict[tuple[str, str], CloudLatency] = {}
         self._numbers = itertools.count(1)
         self.changes = 0
-        """Times that servers told something of themselves that changes queues."""
+        """Times that queues changed: a server told something of itself, or a version before this
+        one left its queues."""
 
     def queue(self, model: str, servers: Sequence[str]) -> ModelQueue:
         key = (model, tuple(servers))
@@ -159,7 +160,7 @@ class Groups:
         for name, instances in layout.instances.items():
             scheduler.grow(name, instances, self._clock())
         group = ModelQueue(
-            scheduler, partial(self._read_conditions, model, servers), self._clock,
+            scheduler, partial(self.read_conditions, model, servers), self._clock,
             acted=self._passing(layout.shared),
         )  # fmt: skip
         for name, number in numbers.items():
@@ -414,6 +415,7 @@ class Groups:
                     self._meters[key[0]] = before._meters[key[0]]
         for (model, name), execution in previous.items():
             self.learn(model, name, execution)
+        self.changes += 1
 
     def _alike(self, before: Groups, model: str, server: str) -> bool:
         return self._known(model, server) == before._known(model, server) is not None
@@ -429,7 +431,7 @@ class Groups:
         model, servers = key
         self._groups[key] = group
         group.belongs_to(
-            partial(self._read_conditions, model, servers), self._passing([*group.on_gpus])
+            partial(self.read_conditions, model, servers), self._passing([*group.on_gpus])
         )
 
     def close(self, others: Sequence[Groups] = ()) -> None:
@@ -444,6 +446,10 @@ class Groups:
                 self._gpus[name].leave(number)  # guard: O2.gpu-departure
                 self._on_gpu[name].pop(number, None)
             group.on_gpus.clear()
+
+
+def _nothing_to_read(model: str, servers: Sequence[str]) -> QueueConditions:
+    raise AssertionError("the queues are not put together yet")
 
 
 def _mode(scheduling: Scheduling, now_s: float) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """The cloud as the gateway sees it, and as it is.
 
-What the gateway knows of the cloud and does about it is its own fleet on a virtual clock: the
+What the gateway knows of the cloud and does about it is its own parts on a virtual clock: the
 adaptive limit, the breaker, slow start, service times and the budget of second tries. What the
-cloud does is the weather. In between, `ModelledCloud` tells the fleet of each call what an attempt
+cloud does is the weather. In between, `ModelledCloud` tells the outcome of each call as an attempt
 would.
 """
 
@@ -20,7 +20,8 @@ from gateway.core.errors import (
     UpstreamSilent,
 )
 from gateway.core.types import InferenceRequest, TensorCall, WireProtocol
-from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.health.patience import give_up_s
+from gateway.endpoints.versions.parts import EndpointParts
 from gateway.pipeline.retries import RetryBudget
 from gateway.simulate.site import SimulatedSite
 from gateway.simulate.weather import Weather
@@ -54,35 +55,38 @@ class Ending:
 
 
 class ModelledCloud:
-    def __init__(self, site: SimulatedSite, fleet: Fleet, weather: Weather, clock: Clock) -> None:
+    def __init__(
+        self, site: SimulatedSite, parts: EndpointParts, weather: Weather, clock: Clock
+    ) -> None:
         if site.cloud is None:
             raise ValueError("there is no cloud endpoint")
         routing = site.settings.routing
-        self.fleet, self.weather, self.clock = fleet, weather, clock
+        self.weather, self.clock = weather, clock
+        self._registry, self._clouds, self._outcomes = parts.registry, parts.clouds, parts.outcomes
         self.counts = Counts()
         self.tries = routing.max_attempts
         self.retries = RetryBudget(clock, routing.retry_share, routing.retry_reserve)
         self._model, self._name = site.model, site.cloud
-        self._endpoint = fleet.endpoint(site.cloud)
-        self._model_state = fleet.model_state(site.cloud, site.model)
+        self._endpoint = parts.registry.catalog.endpoints[site.cloud]
+        self._model_state = parts.registry.model_state(site.cloud, site.model)
         self._request = _any_request(site.model, clock)
         self._there = 0  # calls that the cloud itself has
 
     def room(self) -> int:
-        return self.fleet.cloud_room(self._name, self._model)
+        return self._clouds.room(self._name, self._model)
 
     @property
     def open(self) -> bool:
         """Whether a call that arrives now is allowed to leave at all, as its decision finds."""
-        refused = self.fleet.refuses(self._endpoint, self._model)
-        return not refused and self.fleet.takes_another(self._name, self._model)
+        refused = self._registry.refuses(self._name, self._model)
+        return not refused and self._clouds.takes_another(self._name, self._model)
 
     def worth_another(self, server: str, left_s: float) -> bool:
         """No attempt starts that cannot finish."""
-        return left_s >= self.fleet.model_state(server, self._model).times.usual_s
+        return left_s >= self._registry.model_state(server, self._model).times.usual_s
 
     def served_onprem(self, server: str, took_s: float) -> None:
-        self.fleet.model_state(server, self._model).times.observe(took_s)
+        self._registry.model_state(server, self._model).times.observe(took_s)
 
     def send(self, takes_s: float, left_s: float) -> Ending | None:
         """None: it is closed after all. Else tell `ended` when the time has come."""
@@ -90,14 +94,14 @@ class ModelledCloud:
             self.counts.closed += 1
             return None
         now_s = self.clock()
-        epoch = self.fleet.started(self._endpoint, self._model)
+        epoch = self._outcomes.started(self._endpoint, self._model)
         waiting = object()
         self._model_state.health.claim(waiting, now_s)
         self.counts.attempts += 1
         after_s, error = self._fate(now_s, takes_s)
         self._there += 1
         left_s = max(0.0, left_s)
-        given_up_s = self.fleet.give_up_s(self._endpoint, self._request)
+        given_up_s = give_up_s(self._model_state.times, self._registry.health, self._request)
         if min(after_s, given_up_s) >= left_s:
             after_s, error = left_s, DeadlineExceeded("the budget ran out")
         elif after_s >= given_up_s:
@@ -122,22 +126,22 @@ class ModelledCloud:
     def ended(self, ending: Ending, took_s: float) -> None:
         """As an attempt tells of its end."""
         self._there -= 1
-        error, fleet, model = ending.error, self.fleet, self._model
+        error, outcomes, model = ending.error, self._outcomes, self._model
         if isinstance(error, DeadlineExceeded | UpstreamSilent):
             self._model_state.health.gave_up(ending.waiting)
         else:
             self._model_state.health.heard(ending.waiting)
         was_closed = self._model_state.breaker.closed
         if error is None:
-            fleet.succeeded(self._endpoint, self._request, ending.epoch, took_s)
+            outcomes.succeeded(self._endpoint, self._request, ending.epoch, took_s)
             self.counts.answered += 1
-        elif isinstance(error, DeadlineExceeded) and not fleet.fairly_late(
+        elif isinstance(error, DeadlineExceeded) and not outcomes.fairly_late(
             self._endpoint, model, ending.sent_s
         ):
-            fleet.abandoned(self._endpoint, model, ending.epoch)
+            outcomes.abandoned(self._endpoint, model, ending.epoch)
         else:
-            fleet.failed(self._endpoint, model, ending.epoch, error, ending.sent_s)
-        fleet.ended(self._endpoint, model)
+            outcomes.failed(self._endpoint, model, ending.epoch, error, ending.sent_s)
+        outcomes.ended(self._endpoint, model)
         self.counts.ejections += was_closed and not self._model_state.breaker.closed
         self._count(error)
 
@@ -149,7 +153,7 @@ class ModelledCloud:
 
 
 def _any_request(model: str, clock: Clock) -> InferenceRequest:
-    """The fleet wants to know of which model a call is; the simulated ones have no content."""
+    """An outcome says of which model a call is; the simulated ones have no content."""
     return InferenceRequest(
         id="simulated",
         protocol=WireProtocol.KSERVE_GRPC,

@@ -1,6 +1,6 @@
 """The gateway that is simulated: settings, one model of theirs, and the live code made from both.
 
-The scheduler is the one that the gateway would make of the settings, out of its own fleet; only the
+The scheduler is the one that the gateway would make of the settings, out of its own parts; only the
 clock is the simulation's. Without a settings file there is one assumed for the mode.
 """
 
@@ -19,8 +19,8 @@ from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import ServedModel, Zone
 from gateway.endpoints.candidates import price_usd
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.state import EndpointState
+from gateway.endpoints.versions.parts import EndpointParts, build_parts
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.queues import Execution, Weights
 from gateway.simulate.workload import Mode, TraceError, Workload, reckoned
@@ -97,11 +97,11 @@ class SimulatedSite:
         settings = self.settings.model_copy(update={"routing": routing})
         return replace(self, settings=settings, cloud=cloud)
 
-    def fleet(self, clock: Clock, mode: Mode) -> Fleet:
+    def parts(self, clock: Clock, mode: Mode) -> EndpointParts:
         """Everything of the live gateway that decides, with nothing behind it. Its servers have
         told it how large their batches are."""
         settings = self.settings
-        fleet = Fleet(
+        parts = build_parts(
             Catalog.from_settings(settings),
             {name: _endpoint_state(its) for name, its in settings.places().items()},
             Metrics(),
@@ -110,10 +110,10 @@ class SimulatedSite:
             new_scheduler(settings.queue, settings.routing),
             health=settings.health,
         )
-        fleet.assume_up()
+        parts.registry.assume_up()
         for name in self.servers:
-            fleet.groups.learn(self.model, name, Execution(mode.max_batch, one_by_one=mode.alone))
-        return fleet
+            parts.queues.learn(self.model, name, Execution(mode.max_batch, one_by_one=mode.alone))
+        return parts
 
     @property
     def weights(self) -> Weights:
@@ -125,16 +125,15 @@ class SimulatedSite:
         """The modelled servers and cloud: as the settings state them, else as in the mode."""
         mode = replace(base, servers=len(self.servers))
         model = self.settings.models[self.model]
-        fleet = self.fleet(lambda: 0.0, replace(mode, max_batch=1))
-        executions = [fleet.groups.execution(self.model, name) for name in self.servers]
+        queues = self.parts(lambda: 0.0, replace(mode, max_batch=1)).queues
+        executions = [queues.execution(self.model, name) for name in self.servers]
         alone = any(execution.one_by_one for execution in executions)
         if alone or "max_batch" in model.model_fields_set:
             mode = replace(mode, max_batch=max(e.rows for e in executions), alone=alone)
         onprem = self.settings.places()[self.servers[0]]
         if "expected_ms" in onprem.model_fields_set:
-            believed = fleet.groups.queue(self.model, self.servers).scheduling.model(
-                self.servers[0]
-            )
+            queue = queues.queue(self.model, self.servers)
+            believed = queue.scheduling.model(self.servers[0])
             fixed = believed.fixed_s / believed.predict_s(1.0)
             alone_s = onprem.expected_ms / 1000
             mode = replace(mode, fixed_s=fixed * alone_s, per_work_s=(1 - fixed) * alone_s)

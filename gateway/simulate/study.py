@@ -141,7 +141,7 @@ def _assumed(calls: Workload, name: str, run: StudyRun, clock: VirtualClock) -> 
     models = {s: BatchModel(mode.fixed_s, mode.per_work_s) for s in site.servers}
     modelled = None
     if not run.weather.fair:
-        modelled = ModelledCloud(site, site.fleet(clock, mode), run.weather, clock)
+        modelled = ModelledCloud(site, site.parts(clock, mode), run.weather, clock)
     cloud = CloudLatency(
         mode.rtt_s + (0.0 if mode.cloud_by_work else mode.cloud_s),
         mode.cloud_s if mode.cloud_by_work else 0.0,
@@ -168,16 +168,16 @@ def _stated(calls: Workload, name: str, run: StudyRun, clock: VirtualClock) -> _
     site = run.site.sized(calls.servers)
     if name != POLICY:
         site = site.following(name)
-    fleet = site.fleet(clock, calls.mode)
-    scheduler = fleet.groups.queue(site.model, site.servers).scheduling
-    for server in fleet.around(site.model, site.servers).servers:
+    parts = site.parts(clock, calls.mode)
+    scheduler = parts.queues.queue(site.model, site.servers).scheduling
+    for server in parts.conditions.read(site.model, site.servers).servers:
         scheduler.limit(server.name, server.most, 0.0)
     world = replace(run.world, aging_s=site.weights.aging_s)
     if site.cloud is None:
         return _Made(scheduler, site.servers, CloudLatency(1.0), None, world)
     cloud = CloudLatency(site.settings.places()[site.cloud].expected_ms / 1000)
     return _Made(
-        scheduler, site.servers, cloud, ModelledCloud(site, fleet, run.weather, clock), world
+        scheduler, site.servers, cloud, ModelledCloud(site, parts, run.weather, clock), world
     )
 
 

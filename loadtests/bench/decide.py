@@ -40,8 +40,8 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.state import EndpointState
+from gateway.endpoints.versions.parts import build_parts
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.queue import Grant
 from gateway.scheduling.routing.policy import Policy
@@ -97,7 +97,8 @@ class Costs:
 
 
 class Stage:
-    """A fleet with nothing behind it, and calls that go through it."""
+    """The parts of one version of the settings with nothing behind them, and calls that go
+    through them."""
 
     def __init__(self, row: Row) -> None:
         self._at_once = 1 if row.kind == "triton" else _AT_ONCE
@@ -105,7 +106,7 @@ class Stage:
         clock = ambient.monotonic_s
         tenants = {f"t{n}": BudgetLimits(day=10**6 * _NANO_USD) for n in range(row.tenants)}
         budgets = SpillBudgets(BudgetLimits(day=10**9 * _NANO_USD), tenants, clock)
-        self.fleet = Fleet(
+        self.parts = build_parts(
             Catalog.from_settings(settings),
             {name: _place(e) for name, e in settings.endpoints.items()},
             Metrics(),
@@ -114,7 +115,7 @@ class Stage:
             new_scheduler(settings.queue, settings.routing),
             SpillControl(SpillStop(None, clock), budgets),
         )
-        self.fleet.assume_up()
+        self.parts.registry.assume_up()
         self.policy = Policy()
         self.costs = Costs()
         here = [_request(n, f"m{n % row.models}", row.tenants) for n in range(_AT_ONCE)]
@@ -141,33 +142,35 @@ class Stage:
             self.costs.add(part, sum(seen) / len(seen) / 1e6, 1)
 
     def _decide(self, request: InferenceRequest) -> Decision:
-        return self.fleet.decide(request, _CLEAR, self.policy)
+        return self.parts.snapshots.decide(request, _CLEAR, self.policy)
 
     async def _enter(self, request: InferenceRequest) -> Grant:
         """A decision, and a turn at a server."""
-        fleet, decision = self.fleet, self._decide(request)
-        group = fleet.server_group(request)
+        parts, decision = self.parts, self._decide(request)
+        group = parts.registry.candidates.server_group(request)
         for name in group:
-            if fleet.refuses(fleet.endpoint(name), request.model):
+            if parts.registry.refuses(name, request.model):
                 raise AssertionError("the server is out")
         clouds = [e for e in decision.attempts if e.zone is Zone.CLOUD]
-        call = fleet.call(request, False, clouds, frozenset())
-        return await fleet.enter(request, call, group)
+        call = parts.entry.call(request, False, clouds, frozenset())
+        return await parts.entry.enter(request, call, group)
 
     async def _stay(self, requests: list[InferenceRequest], costs: Costs) -> None:
-        fleet, calls = self.fleet, len(requests)
+        parts, calls = self.parts, len(requests)
         since_s = time.process_time()
         for request in requests:
             self._decide(request)
         decided_s = time.process_time()
         turns = [await self._enter(request) for request in requests]
         queued_s = time.process_time()
-        epochs = [fleet.started(fleet.endpoint(t.server), "m0") for t in turns]
+        epochs = [
+            parts.outcomes.started(parts.registry.catalog.endpoints[t.server], "m0") for t in turns
+        ]
         for request, turn, epoch in zip(requests, turns, epochs, strict=True):
-            endpoint = fleet.endpoint(turn.server)
-            fleet.succeeded(endpoint, request, epoch, 0.001)
+            endpoint = parts.registry.catalog.endpoints[turn.server]
+            parts.outcomes.succeeded(endpoint, request, epoch, 0.001)
             turn.release(True)
-            fleet.ended(endpoint, request.model)
+            parts.outcomes.ended(endpoint, request.model)
         ended_s = time.process_time()
         costs.add("decide", decided_s - since_s, calls)
         costs.add("queue", queued_s - decided_s - (decided_s - since_s), calls)
@@ -175,19 +178,21 @@ class Stage:
         costs.add("whole", ended_s - decided_s, calls)
 
     async def _leave(self, requests: list[InferenceRequest], costs: Costs) -> None:
-        fleet = self.fleet
+        parts = self.parts
         since_s = time.process_time()
         kept = []
         for request in requests:
             endpoint = self._decide(request).attempts[0]
-            reserved = fleet.reserve(request, endpoint.models[request.model])
-            if fleet.refuses(endpoint, "abroad") or not fleet.takes_another(_AWAY, "abroad"):
+            reserved = parts.spill.reserve_for(request, endpoint.models[request.model])
+            if parts.registry.refuses(_AWAY, "abroad") or not parts.clouds.takes_another(
+                _AWAY, "abroad"
+            ):
                 raise AssertionError("the cloud is closed")
-            kept.append((request, endpoint, reserved, fleet.started(endpoint, "abroad")))
+            kept.append((request, endpoint, reserved, parts.outcomes.started(endpoint, "abroad")))
         for request, endpoint, reserved, epoch in kept:
             reserved.settle(1000)
-            fleet.succeeded(endpoint, request, epoch, 0.001)
-            fleet.ended(endpoint, "abroad")
+            parts.outcomes.succeeded(endpoint, request, epoch, 0.001)
+            parts.outcomes.ended(endpoint, "abroad")
         costs.add("cloud", time.process_time() - since_s, len(requests))
 
 

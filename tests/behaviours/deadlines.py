@@ -240,7 +240,7 @@ D6 = Behaviour(
         guard(
             "what the settings expect", "D6.expected-time",
             "unit/test_estimate.py::test_before_the_first_observation_the_expectation_counts",
-            "unit/test_fleet.py::test_an_unknown_endpoint_costs_what_the_settings_expect",
+            "unit/test_snapshot.py::test_an_unknown_endpoint_costs_what_the_settings_expect",
         ),
         guard(
             "old figures prove nothing", "D6.stale-estimate",
@@ -249,7 +249,7 @@ D6 = Behaviour(
         ),
         guard(
             "nobody is refused by few or old figures", "D6.refusal-sample",
-            "unit/test_fleet.py::test_a_slow_spell_does_not_have_restricted_calls_refused_for_ever",
+            "unit/test_snapshot.py::test_a_slow_spell_does_not_have_restricted_calls_refused_for_ever",
         ),
         guard(
             "no second try beside a first of unknown times", "D6.hedge-estimate",

@@ -226,17 +226,17 @@ O8 = Behaviour(
         guard(
             "a cloud that is up makes it ready",
             "O8.cloud-up",
-            "unit/test_fleet.py::test_the_gateway_is_ready_while_any_call_has_a_place",
+            "unit/test_registry.py::test_the_gateway_is_ready_while_any_call_has_a_place",
         ),
         guard(
             "one that is closed does not",
             "O8.cloud-closed",
-            "unit/test_fleet.py::test_a_cloud_that_is_closed_makes_nobody_ready",
+            "unit/test_registry.py::test_a_cloud_that_is_closed_makes_nobody_ready",
         ),
         guard(
             "a drained endpoint is no place",
             "O8.drained-endpoint",
-            "unit/test_fleet.py::test_the_gateway_is_ready_while_any_call_has_a_place",
+            "unit/test_registry.py::test_the_gateway_is_ready_while_any_call_has_a_place",
         ),
         guard(
             "the signal of its own over HTTP",

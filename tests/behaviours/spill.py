@@ -88,7 +88,7 @@ S2 = Behaviour(
     ),
     also=(
         _BURSTS + "test_a_burst_finds_a_server_with_the_running_batch_and_the_next_and_no_more",
-        "unit/test_fleet.py::test_calls_count_as_soon_as_they_are_sent",
+        "unit/test_snapshot.py::test_calls_count_as_soon_as_they_are_sent",
     ),
 )  # fmt: skip
 
@@ -111,7 +111,7 @@ S3 = Behaviour(
             "the own count goes on", "S3.own-count",
             _SCRAPING
             + "test_while_statistics_are_old_the_own_count_of_calls_says_that_it_is_not_idle",
-            "unit/test_fleet.py::test_calls_count_as_soon_as_they_are_sent",
+            "unit/test_snapshot.py::test_calls_count_as_soon_as_they_are_sent",
         ),
         guard(
             "a reading that fails changes nothing but its age", "S3.failed-scrape",

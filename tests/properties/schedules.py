@@ -69,7 +69,7 @@ async def world(seed: int) -> World:
     for name in rig.sites:
         if rng.random() < 0.15:
             rig.eject(name)
-        rig.fleet.state(name).up = rng.random() > 0.15
+        rig.registry.states[name].up = rng.random() > 0.15
     calls, running = [], []
     for _ in range(CALLS):
         calls.append(_arrival(rng, not chosen.policy.filters))

@@ -62,13 +62,13 @@ async def _disturb(rig: Rig, chance: random.Random) -> list[asyncio.Task[object]
     for name in rig.sites:
         match chance.choice(["well", "well", "well", "down", "ejected", "drained"]):
             case "down":
-                rig.fleet.state(name).went_down()
+                rig.registry.states[name].went_down()
             case "ejected":
                 rig.eject(name)
             case "drained":
-                rig.fleet.drain(name, True)
+                rig.registry.drain(name, True)
     if chance.random() < 0.3:
-        rig.fleet.state(next(iter(rig.sites))).back_in_s = lambda: 0.3
+        rig.registry.states[next(iter(rig.sites))].back_in_s = lambda: 0.3
     for _ in range(20):  # who waited for what is out goes elsewhere first
         await asyncio.sleep(0)
     rig.admission.draining = chance.random() < 0.05

@@ -76,8 +76,8 @@ def test_a_healthy_cloud_is_never_closed_by_its_callers_deadlines(
         own = (DeadlineExceeded, DeadlineUnmeetable, asyncio.CancelledError)
         refused = [e.error for e in ended if e.error is not None and not isinstance(e.error, own)]
         assert refused == []
-        assert rig.fleet.clouds.limit("cloud").limit == 256
-        assert rig.fleet.model_state("cloud", MODEL).breaker.epoch == 0, "it never opened"
+        assert rig.clouds.limit("cloud").limit == 256
+        assert rig.registry.model_state("cloud", MODEL).breaker.epoch == 0, "it never opened"
         assert rig.leftovers() == {}
 
     run(main())

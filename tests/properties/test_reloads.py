@@ -136,7 +136,7 @@ class World:
     async def _close(self, rig: Rig) -> None:
         """As a core is, once its calls have ended."""
         await rig.accounts.quiet()
-        await rig.fleet.aclose()
+        await rig.handover.aclose()
 
     async def call(self) -> None:
         chance, version = self.chance, len(self.rigs) - 1
@@ -194,7 +194,7 @@ def test_whatever_is_reloaded_whenever(seed: int) -> None:
         assert world.most_inside <= MOST_INSIDE
         for rig in world.rigs:
             assert rig.leftovers() == {}
-        assert world.rigs[-1].fleet.siblings == []
+        assert world.rigs[-1].handover.siblings == []
         assert (world.gpu.inside, world.away.inside, world.moved.inside) == (0, 0, 0)
 
     run(main())

@@ -29,8 +29,10 @@ from gateway.auth import Callers
 from gateway.config import Settings, parse
 from gateway.core.errors import SpillClosed
 from gateway.demo.cloud.process import SimulatedCloud
-from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.outcomes import Outcomes
+from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState
+from gateway.endpoints.versions.handover import Handover
 from gateway.pipeline.pipeline import Pipeline
 from tests.live import LiveGateway, LoopThread, descendants, serving, settings, simulated_cloud
 from tests.live import wait_until as until
@@ -430,7 +432,9 @@ def test_two_hundred_reloads_leave_nothing_behind(loop_thread: LoopThread, tmp_p
         asyncio.run(main())
 
 
-_PARTS = (Core, EndpointSet, Fleet, EndpointState, Callers, Pipeline)
+_PARTS = (
+    Core, EndpointSet, EndpointRegistry, Outcomes, Handover, EndpointState, Callers, Pipeline,
+)  # fmt: skip
 
 
 def _memory_mb() -> float:

@@ -39,7 +39,7 @@ ELSEWHERE = {
     "spillway_cluster_forwards_total": "tests/scenarios/test_cluster.py",
     "spillway_cluster_owner": "tests/scenarios/test_cluster.py",
     "spillway_cluster_peer_up": "tests/scenarios/test_cluster.py",
-    "spillway_gpu_contention_ratio": "tests/unit/test_fleet.py",
+    "spillway_gpu_contention_ratio": "tests/unit/test_endpoint_queues.py",
     "spillway_batch_error_ratio": "tests/unit/scheduling/test_batches.py",
 }
 """Metrics that one gateway at rest has no series of, and where they move."""

@@ -33,11 +33,11 @@ from gateway.core.deadline import Clock
 from gateway.core.types import Endpoint, Payload, ServedModel, Zone
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health.canary_requests import CanaryDoors
 from gateway.endpoints.health.canary_runner import CanaryRunner
-from gateway.endpoints.prober import Watch
+from gateway.endpoints.health.prober import Watch
 from gateway.endpoints.state import EndpointState
+from gateway.endpoints.versions.parts import EndpointParts, build_parts
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.call_account import Accounts
 from gateway.pipeline.dispatcher import Dispatcher
@@ -70,7 +70,7 @@ _SYNC_S = 0.0005  # what a write and its sync take a disk
 @dataclass(slots=True)
 class Composed:
     plan: WorldPlan
-    fleet: Fleet
+    parts: EndpointParts
     admission: Admission
     accounts: Accounts
     watch: Watch
@@ -90,7 +90,9 @@ class Composed:
         return Pipeline(
             self.admission,
             self.classifier,
-            self.fleet,
+            self.parts.snapshots,
+            self.parts.entry,
+            self.parts.recovery,
             policy,
             self.dispatcher,
             self.accounts,
@@ -124,13 +126,13 @@ class Composed:
     def lowest(self) -> int:
         """Of all counts: asked after every step, so it makes no list of them."""
         found = min(self.admission.inside, self.accounts.open_calls)
-        for place in self.fleet.states.values():
-            if place.in_flight < found:
-                found = place.in_flight
-            for lane in place.model_states.values():
-                if lane.in_flight < found:
-                    found = lane.in_flight
-        for (_, servers), group in self.fleet.groups:
+        for state in self.parts.registry.states.values():
+            if state.in_flight < found:
+                found = state.in_flight
+            for model_state in state.model_states.values():
+                if model_state.in_flight < found:
+                    found = model_state.in_flight
+        for (_, servers), group in self.parts.queues:
             for name in servers:
                 found = min(found, group.scheduling.in_flight(name))
         return found
@@ -139,24 +141,24 @@ class Composed:
         """Whatever goes up for a call and has to come down again."""
         yield "admission", self.admission.inside
         yield "accounts", self.accounts.open_calls
-        for name, place in self.fleet.states.items():
-            yield f"{name} in flight", place.in_flight
-            for model, lane in place.model_states.items():
-                yield f"{name} {model} in flight", lane.in_flight
-        for (model, servers), group in self.fleet.groups:
+        for name, state in self.parts.registry.states.items():
+            yield f"{name} in flight", state.in_flight
+            for model, model_state in state.model_states.items():
+                yield f"{name} {model} in flight", model_state.in_flight
+        for (model, servers), group in self.parts.queues:
             yield f"{servers} {model} waiting", group.waiting
             for name in servers:
                 yield f"{name} {model} with the server", group.scheduling.in_flight(name)
         yield "gauge of calls", _value_of(METRICS.in_flight) - self.gauge_before
         for pipeline in self.pipelines:
             yield "pipeline", len(pipeline._open) + len(pipeline._waiting)
-        yield "waiting for a restart", self.fleet.recovery.waiting
-        yield "waiting for the cloud", self.fleet.clouds.waiting
+        yield "waiting for a restart", self.parts.recovery.waiting
+        yield "waiting for the cloud", self.parts.clouds.waiting
         yield "money put aside", self.budgets.reserved()
-        for name, place in self.fleet.states.items():
+        for name, state in self.parts.registry.states.items():
             yield (
                 f"{name} waited for",
-                sum(len(lane.waiting) for lane in place.model_states.values()),
+                sum(len(model_state.waiting) for model_state in state.model_states.values()),
             )
 
 
@@ -172,7 +174,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
                          max_batch=plan.max_batch, canary=True) for m in MODELS},
         {e.name: _endpoint(e) for e in plan.endpoints},
     )  # fmt: skip
-    places = {e.plan.name: _place(e, plan.probe_s) for e in endpoints}
+    states = {e.plan.name: _state(e, plan.probe_s) for e in endpoints}
     queue = QueueSettings(max_waiting=plan.max_waiting)
     routing = RoutingSettings(
         policy=plan.policy, margin=plan.margin, miss_penalty_usd=plan.miss_penalty_usd,
@@ -189,14 +191,14 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         store, budgets.limits, budgets, LedgerWatch(METRICS), clock, InlineRunner(), _LONGEST_S, 1
     )
     spill.leases = ledger.leases
-    fleet = Fleet(
-        catalog, places, METRICS, clock, weights(queue, routing), new_scheduler(queue, routing),
+    parts = build_parts(
+        catalog, states, METRICS, clock, weights(queue, routing), new_scheduler(queue, routing),
         spill,
     )  # fmt: skip
     for model in MODELS:
-        for name in places:
+        for name in states:
             told = Execution(plan.max_batch, plan.instances, plan.one_by_one)
-            fleet.learnt(name, model, told)
+            parts.queues.learn(model, name, told)
     policy = Policy(
         spill=plan.spill and plan.policy != "onprem_only",
         margin=plan.margin,
@@ -205,20 +207,28 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
     )
     made = Composed(
         plan=plan,
-        fleet=fleet,
+        parts=parts,
         admission=Admission(limits),
         accounts=Accounts(log, METRICS, clock, lambda: "policy", ledger, witness.before_dispatch),
-        watch=Watch(places, _learn_nothing, METRICS),
-        tending=CanaryRunner(fleet, catalog, _canary, CanaryDoors(log).infer, METRICS, clock),
+        watch=Watch(states, _learn_nothing, METRICS),
+        tending=CanaryRunner(
+            parts.registry,
+            parts.outcomes,
+            parts.recovery,
+            _canary,
+            CanaryDoors(log).infer,
+            METRICS,
+            clock,
+        ),
         budgets=budgets,
         policy=policy,
         pipelines=[],
         classifier=SimulatedClassifier(witness),
         pseudonyms=SimulatedPseudonyms(witness),
         dispatcher=Dispatcher(
-            fleet, clock, RetryBudget(clock, reserve=plan.retry_reserve), plan.hedge
+            parts, clock, RetryBudget(clock, reserve=plan.retry_reserve), plan.hedge
         ),
-        shadows=shadows(routing, queue, fleet, METRICS, clock),
+        shadows=shadows(routing, queue, parts, METRICS, clock),
         ledger=ledger,
         kept=kept,
         gauge_before=_value_of(METRICS.in_flight),
@@ -231,11 +241,11 @@ def _value_of(gauge: Gauge) -> float:
     return sum(sample.value for metric in gauge.collect() for sample in metric.samples)
 
 
-async def _canary(name: str, place: EndpointState, model: str) -> Payload:
+async def _canary(name: str, state: EndpointState, model: str) -> Payload:
     return CANARY
 
 
-async def _learn_nothing(name: str, place: EndpointState) -> bool:
+async def _learn_nothing(name: str, state: EndpointState) -> bool:
     return True
 
 
@@ -247,7 +257,7 @@ def _endpoint(plan: EndpointPlan) -> Endpoint:
     return Endpoint(plan.name, plan.zone, "triton", served)
 
 
-def _place(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
+def _state(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
     plan = endpoint.plan
     away = plan.zone is Zone.CLOUD
     settings = EndpointSettings.model_construct(

@@ -111,7 +111,7 @@ class World:
     async def _main(self) -> None:
         plan = self.plan
         gateway = self._gateway = composed(plan, self.witness, self._clock)
-        gateway.fleet.assume_up()
+        gateway.parts.registry.assume_up()
         watching = asyncio.ensure_future(gateway.look_after())
         for call in plan.calls:
             self._loop.call_at(START_S + call.arrives_s, self._arrives, gateway, call)

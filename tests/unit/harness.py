@@ -27,6 +27,7 @@ from gateway.core.types import (
     Classification,
     DocumentCall,
     Endpoint,
+    EndpointSnapshot,
     Frame,
     InferenceReply,
     InferenceRequest,
@@ -47,8 +48,8 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.state import EndpointState
+from gateway.endpoints.versions.parts import EndpointParts, build_parts
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.call_account import Accounts
 from gateway.pipeline.dispatcher import Dispatcher
@@ -387,31 +388,39 @@ class Rig:
         )
         self.metrics: Metrics = Metrics() if before is None else before.metrics
         self.log: MemoryLog = MemoryLog() if before is None else before.log
-        places = {
-            site.name: before.fleet.states[site.name]
+        states = {
+            site.name: before.parts.registry.states[site.name]
             if before is not None and site.name in same
-            else _place(site)
+            else _state(site)
             for site in sites
         }
-        self.fleet: Fleet = Fleet(
-            self.catalog, places, self.metrics, now_s,
+        self.parts: EndpointParts = build_parts(
+            self.catalog, states, self.metrics, now_s,
             weights(setup.queue, setup.routing), new_scheduler(setup.queue, setup.routing),
-            setup.spill,
+            setup.spill, before=None if before is None else before.parts,
         )  # fmt: skip
-        self.fleet.assume_up()
+        parts = self.parts
+        self.registry, self.queues, self.clouds = parts.registry, parts.queues, parts.clouds
+        self.conditions, self.entry, self.handover = parts.conditions, parts.entry, parts.handover
+        self.snapshots, self.outcomes, self.recovery = (
+            parts.snapshots,
+            parts.outcomes,
+            parts.recovery,
+        )
+        self.registry.assume_up()
         self.admission: Admission = Admission(setup.limits) if before is None else before.admission
         self.limits: RateLimits = RateLimits(now_s) if before is None else before.limits
         self.accounts = Accounts(self.log, self.metrics, now_s, lambda: policy)
         self.classifier = setup.classifier
-        self.dispatcher = Dispatcher(self.fleet, now_s, setup.retries, setup.hedging)
-        self.shadows = shadows(setup.routing, setup.queue, self.fleet, self.metrics, now_s)
+        self.dispatcher = Dispatcher(parts, now_s, setup.retries, setup.hedging)
+        self.shadows = shadows(setup.routing, setup.queue, parts, self.metrics, now_s)
         self.pipeline = Pipeline(
-            self.admission, self.classifier, self.fleet, setup.policy,
-            self.dispatcher, self.accounts, setup.block_unknown, limits=self.limits,
+            self.admission, self.classifier, self.snapshots, self.entry, self.recovery,
+            setup.policy, self.dispatcher, self.accounts, setup.block_unknown, limits=self.limits,
             shadows=self.shadows,
         )  # fmt: skip
         if before is not None and follows:
-            self.fleet.follow(before.fleet, same_queues)
+            self.handover.follow(before.handover, same_queues)
 
     @property
     def cloud_seen(self) -> list[InferenceRequest]:
@@ -435,8 +444,8 @@ class Rig:
 
     def eject(self, name: str) -> None:
         for _ in range(3):
-            epoch = self.fleet.model_state(name, MODEL).breaker.epoch
-            self.fleet.failed(
+            epoch = self.registry.model_state(name, MODEL).breaker.epoch
+            self.outcomes.failed(
                 self.catalog.endpoints[name], MODEL, epoch, UpstreamFailed("500"), now_s()
             )
 
@@ -446,23 +455,31 @@ class Rig:
             "admission": self.admission.inside,
             "accounts": self.accounts.open_calls,
             "limits": sum(h.inside for h in self.limits._holders.values()),
-            "wait for the cloud": self.fleet.clouds.waiting,
+            "wait for the cloud": self.clouds.waiting,
             "cuttable": len(self.pipeline._open) + len(self.pipeline._waiting),
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
         }
         for name, site in self.sites.items():
-            place = self.fleet.state(name)
+            state = self.registry.states[name]
             held |= {
-                f"{name} in flight": place.in_flight,
+                f"{name} in flight": state.in_flight,
                 f"{name} open": len(site.connector.replies),
             }
-            for lane in place.model_states.values():
-                held |= {f"{name} lane": lane.in_flight, f"{name} probe": lane.breaker.probing}
-        for (_, servers), group in self.fleet.groups:
+            for model_state in state.model_states.values():
+                held |= {
+                    f"{name} lane": model_state.in_flight,
+                    f"{name} probe": model_state.breaker.probing,
+                }
+        for (_, servers), group in self.queues:
             held[f"{servers} waiting"] = group.waiting
             for name in servers:
-                held[f"{name} queue in flight"] = self.fleet.groups.in_flight(MODEL, name)
+                held[f"{name} queue in flight"] = self.queues.in_flight(MODEL, name)
         return {what: count for what, count in held.items() if count}
+
+
+def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointSnapshot:
+    snapshots = rig.snapshots.snapshot(request(budget_s=5.0), restricted)
+    return next(s for s in snapshots if s.endpoint.name == name)
 
 
 async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
@@ -487,7 +504,7 @@ def _endpoint(site: Site) -> Endpoint:
     )
 
 
-def _place(site: Site) -> EndpointState:
+def _state(site: Site) -> EndpointState:
     settings = EndpointSettings(
         kind="triton", zone=site.zone, grpc=site.address,
         expected_ms=site.expected_ms, max_in_flight=site.max_in_flight,

@@ -170,7 +170,7 @@ def test_an_attempt_that_was_never_sent_costs_nothing() -> None:
         first = asyncio.create_task(rig.call(request("clear", budget_s=5.0)))
         await asyncio.sleep(0.1)
         spill.leases = _Down()
-        rig.fleet.endpoint("cloud")
+        rig.registry.catalog.endpoints["cloud"]
         await rig.call(request("clear2"))
         await first
         assert sum(e.nano_usd for e in entries) == nano(0.001)

@@ -77,7 +77,7 @@ def test_a_server_that_takes_fewer_never_has_one_more(most: int) -> None:
 def test_calls_that_end_one_by_one_fill_their_places_and_no_more() -> None:
     async def main() -> None:
         counting, rig = gpu()
-        rig.fleet.learnt("gpu", MODEL, Execution(BATCH, one_by_one=True))
+        rig.queues.learn(MODEL, "gpu", Execution(BATCH, one_by_one=True))
         ended = await burst(rig, "restricted")
         assert all(e.error is None for e in ended)
         assert counting.most == 2 * BATCH

@@ -15,8 +15,8 @@ from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel, TensorNames
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import Classification, Endpoint, ServedModel, Tensor, TensorCall, Zone
+from gateway.endpoints.health.prober import Watch
 from gateway.endpoints.model_discovery import ServerCensus
-from gateway.endpoints.prober import Watch
 from tests.unit.classify.conftest import make_request
 from tests.unit.harness import Rig, cloud, onprem
 
@@ -157,11 +157,11 @@ async def test_a_server_that_did_not_tell_is_asked_again() -> None:
     rig = Rig(onprem(), cloud())
     asked: list[str] = []
 
-    async def learn(name: str, place: Any) -> bool:
+    async def learn(name: str, state: Any) -> bool:
         asked.append(name)
         return len(asked) > 1
 
-    watch = Watch(rig.fleet.states, learn, rig.metrics)
+    watch = Watch(rig.registry.states, learn, rig.metrics)
     await watch.learn("gpu")
     for _ in range(25):
         await watch.probe("gpu")

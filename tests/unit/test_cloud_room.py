@@ -1,4 +1,4 @@
-"""How much room the fleet sees in a cloud that fails, hangs and comes back."""
+"""How much room there is in a cloud that fails, hangs and comes back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, NoEligibleEndpoint, UpstreamBusy, UpstreamFailed
 from gateway.core.types import Endpoint, InferenceRequest, TensorCall, WireProtocol
-from gateway.endpoints.fleet import Fleet
 from gateway.simulate.site import CLOUD, SimulatedSite
 from gateway.simulate.workload import MODES
 from tests.unit import harness
@@ -18,13 +17,14 @@ MODEL = "model"
 
 
 class Rig:
-    """A fleet with one server and one cloud endpoint, told of calls by hand."""
+    """The parts of one server and one cloud endpoint; outcomes are reported by hand."""
 
     def __init__(self) -> None:
         self.clock = HandClock()
-        self.fleet: Fleet = SimulatedSite.assumed(MODES["ms"], 1).fleet(self.clock, MODES["ms"])
-        self.cloud: Endpoint = self.fleet.endpoint(CLOUD)
-        self.server: Endpoint = self.fleet.endpoint("server-1")
+        parts = SimulatedSite.assumed(MODES["ms"], 1).parts(self.clock, MODES["ms"])
+        self.registry, self.clouds, self.outcomes = parts.registry, parts.clouds, parts.outcomes
+        self.cloud: Endpoint = self.registry.catalog.endpoints[CLOUD]
+        self.server: Endpoint = self.registry.catalog.endpoints["server-1"]
         self.request = InferenceRequest(
             id="1",
             protocol=WireProtocol.KSERVE_GRPC,
@@ -36,26 +36,26 @@ class Rig:
 
     @property
     def room(self) -> int:
-        return self.fleet.cloud_room(CLOUD, MODEL)
+        return self.clouds.room(CLOUD, MODEL)
 
     def answers(self, times: int, took_s: float = 0.2, endpoint: Endpoint | None = None) -> None:
         to = endpoint or self.cloud
         for _ in range(times):
-            epoch = self.fleet.started(to, MODEL)
+            epoch = self.outcomes.started(to, MODEL)
             self.clock.pass_s(took_s)
-            self.fleet.succeeded(to, self.request, epoch, took_s)
-            self.fleet.ended(to, MODEL)
+            self.outcomes.succeeded(to, self.request, epoch, took_s)
+            self.outcomes.ended(to, MODEL)
 
     def fails(self, times: int = 3) -> None:
         for _ in range(times):
-            epoch = self.fleet.started(self.cloud, MODEL)
+            epoch = self.outcomes.started(self.cloud, MODEL)
             error = UpstreamFailed("an outage")
-            self.fleet.failed(self.cloud, MODEL, epoch, error, self.clock())
-            self.fleet.ended(self.cloud, MODEL)
+            self.outcomes.failed(self.cloud, MODEL, epoch, error, self.clock())
+            self.outcomes.ended(self.cloud, MODEL)
 
     def starts(self, times: int) -> None:
         for _ in range(times):
-            self.fleet.started(self.cloud, MODEL)
+            self.outcomes.started(self.cloud, MODEL)
 
     def comes_back(self) -> None:
         self.fails()
@@ -94,7 +94,7 @@ def test_after_its_return_there_is_as_much_room_as_it_really_takes() -> None:
     room = rig.room
     assert 0 < room < 100
     for left in range(room, 0, -1):
-        assert rig.fleet.takes_another(CLOUD, MODEL), left
+        assert rig.clouds.takes_another(CLOUD, MODEL), left
         rig.starts(1)
     rig.clock.pass_s(3.1)
     assert rig.room == 256 - room
@@ -104,11 +104,11 @@ def test_what_was_slow_before_it_went_out_does_not_hold_it_back_after_its_return
     rig = Rig()
     rig.answers(30)
     for _ in range(12):
-        epoch, sent_s = rig.fleet.started(rig.cloud, MODEL), rig.clock()
+        epoch, sent_s = rig.outcomes.started(rig.cloud, MODEL), rig.clock()
         rig.clock.pass_s(3.0)
         late = DeadlineExceeded("late")
-        rig.fleet.failed(rig.cloud, MODEL, epoch, late, sent_s)
-        rig.fleet.ended(rig.cloud, MODEL)
+        rig.outcomes.failed(rig.cloud, MODEL, epoch, late, sent_s)
+        rig.outcomes.ended(rig.cloud, MODEL)
     assert rig.room == 0
     rig.clock.pass_s(60.0)
     rig.answers(1)
@@ -119,14 +119,14 @@ def test_what_was_slow_before_it_went_out_does_not_hold_it_back_after_its_return
 def test_a_429_still_holds_it_back() -> None:
     rig = Rig()
     rig.starts(20)
-    epoch = rig.fleet.started(rig.cloud, MODEL)
+    epoch = rig.outcomes.started(rig.cloud, MODEL)
     busy = UpstreamBusy("too many", retry_after_s=1.0)
     rig.clock.pass_s(0.1)
-    rig.fleet.failed(rig.cloud, MODEL, epoch, busy, rig.clock())
+    rig.outcomes.failed(rig.cloud, MODEL, epoch, busy, rig.clock())
     assert rig.room == 0
     rig.clock.pass_s(1.1)
-    rig.fleet.ended(rig.cloud, MODEL)
-    assert rig.fleet.takes_another(CLOUD, MODEL) is False  # 20 are there, and 14 is the limit
+    rig.outcomes.ended(rig.cloud, MODEL)
+    assert rig.clouds.takes_another(CLOUD, MODEL) is False  # 20 are there, and 14 is the limit
 
 
 # A deadline that passes
@@ -146,12 +146,12 @@ def test_a_deadline_in_the_cloud_tells_of_the_cloud_when_it_was_a_fair_one(
 ) -> None:
     rig = Rig()
     rig.answers(20)
-    health = rig.fleet.model_state(CLOUD, MODEL).health
+    health = rig.registry.model_state(CLOUD, MODEL).health
     sent_s = rig.clock()
     rig.clock.pass_s(left_s)
     if heard:
         health.heard()
-    assert rig.fleet.fairly_late(rig.cloud, MODEL, sent_s) is fair
+    assert rig.outcomes.fairly_late(rig.cloud, MODEL, sent_s) is fair
 
 
 @pytest.mark.parametrize(("left_s", "fair"), [(0.5, False), (0.7, False), (0.9, True)])
@@ -161,7 +161,7 @@ def test_on_the_premises_it_takes_a_longer_one(left_s: float, fair: bool) -> Non
     rig.answers(20, endpoint=rig.server)
     sent_s = rig.clock()
     rig.clock.pass_s(left_s)
-    assert rig.fleet.fairly_late(rig.server, MODEL, sent_s) is fair
+    assert rig.outcomes.fairly_late(rig.server, MODEL, sent_s) is fair
 
 
 # The same of attempts

@@ -31,9 +31,9 @@ from tests.unit.harness import (
 SERVED_S = 0.1
 
 
-def full(places: int, *plans: Plan, others: tuple[Site, ...] = ()) -> Rig:
+def full(states: int, *plans: Plan, others: tuple[Site, ...] = ()) -> Rig:
     """A gateway with no server of its own that is up, and a cloud of so many places."""
-    away = replace(cloud(*(plans or (Plan(open_s=SERVED_S),))), max_in_flight=places)
+    away = replace(cloud(*(plans or (Plan(open_s=SERVED_S),))), max_in_flight=states)
     return Rig(replace(away, expected_ms=SERVED_S * 1000), *others)
 
 
@@ -119,16 +119,16 @@ def test_a_server_that_is_back_takes_the_calls_that_wait_for_the_cloud() -> None
     async def main() -> None:
         gpu = onprem(Plan(open_s=0.01))
         rig = full(1, Plan(open_s=4.0), others=(gpu,))
-        rig.fleet.model_state("gpu", MODEL)
-        rig.fleet.state("gpu").went_down()
+        rig.registry.model_state("gpu", MODEL)
+        rig.registry.states["gpu"].went_down()
         held = asyncio.create_task(rig.call(request("clear", 9.0)))
         await asyncio.sleep(0.01)
         waits = asyncio.create_task(rig.call(request("clear", 3.0)))
         await asyncio.sleep(0.5)
-        place = rig.fleet.state("gpu")
-        place.server_up()
-        place.model_states[MODEL].health.prove()
-        rig.fleet.returned("gpu", MODEL)
+        state = rig.registry.states["gpu"]
+        state.server_up()
+        state.model_states[MODEL].health.prove()
+        rig.outcomes.returned("gpu", MODEL)
         ended = await waits
         assert ended.placement is not None
         assert ended.placement.zone is Zone.ONPREM
@@ -175,7 +175,9 @@ def test_what_found_the_cloud_full_before_it_failed_on_the_premises_waits_too() 
     async def sent(rig: Rig) -> Zone:
         call = request("clear", 5.0)
         decision = Decision(
-            (rig.fleet.endpoint("cloud"), rig.fleet.endpoint("gpu")), "spill_cost", EVERYWHERE
+            (rig.registry.catalog.endpoints["cloud"], rig.registry.catalog.endpoints["gpu"]),
+            "spill_cost",
+            EVERYWHERE,
         )
         account = rig.accounts.open(call)
         opened = await rig.dispatcher.send(call, Known(verdict(call)), decision, account)
@@ -213,7 +215,7 @@ def test_restricted_calls_never_wait_for_a_place_in_the_cloud() -> None:
     async def main() -> None:
         gpu = Site("gpu", Zone.ONPREM, ScriptedConnector())
         rig = full(1, Plan(open_s=4.0), others=(gpu,))
-        rig.fleet.state("gpu").went_down()
+        rig.registry.states["gpu"].went_down()
         held = asyncio.create_task(rig.call(request("clear", 9.0)))
         await asyncio.sleep(0.01)
         began_s = now_s()

@@ -271,8 +271,8 @@ def test_a_call_whose_endpoint_goes_down_does_not_wait_for_its_deadline() -> Non
         rig = Rig(onprem(HANGS), cloud())
         task = asyncio.create_task(rig.call(request("clear", 100.0)))
         await asyncio.sleep(0.1)
-        rig.fleet.state("gpu").up = False
-        rig.fleet.state("gpu").give_up_waiting()
+        rig.registry.states["gpu"].up = False
+        rig.registry.states["gpu"].give_up_waiting()
         return await task
 
     ended = run(main())
@@ -375,14 +375,14 @@ def test_an_answer_ends_once_also_when_its_caller_goes_on_reading() -> None:
 def test_an_attempt_that_never_left_costs_nothing() -> None:
     async def main() -> None:
         rig = Rig(Site("gpu", Zone.ONPREM, price_usd=1.0))
-        rig.fleet.state("gpu").up = False
+        rig.registry.states["gpu"].up = False
         call = request("clear")
         account = rig.accounts.open(call)
-        rig.fleet.state("gpu").up = True
+        rig.registry.states["gpu"].up = True
         found = await rig.classifier.classify(call)
-        states = rig.fleet.snapshot(call, restricted=False)
+        states = rig.snapshots.snapshot(call, restricted=False)
         decision = Policy().decide(call, found, states)
-        rig.fleet.state("gpu").up = False
+        rig.registry.states["gpu"].up = False
         with pytest.raises(NoEligibleEndpoint):
             await rig.dispatcher.send(call, Known(found), decision, account)
         assert account.attempts == []

@@ -205,7 +205,7 @@ def test_a_router_gone_mad_cannot_send_a_restricted_call_out(
 
     async def send() -> tuple[Rig, BaseException | None]:
         rig = Rig(onprem(), cloud())
-        rig.fleet.state("gpu").up = False
+        rig.registry.states["gpu"].up = False
         call = request("restricted")
         found = Classification(call.id, Sensitivity.RESTRICTED, "entities")
         decision = Decision(tuple(rig.catalog.endpoints[n] for n in order), "onprem_room", zones)
@@ -231,7 +231,7 @@ def test_what_the_dispatcher_refuses_to_send_out_gives_everything_back() -> None
         with pytest.raises(EgressForbidden):
             await rig.dispatcher.send(call, Known(found), decision, account)
         assert [a.result for a in account.attempts] == ["egress_forbidden"]
-        assert rig.fleet.state("cloud").in_flight == 0
+        assert rig.registry.states["cloud"].in_flight == 0
 
     run(send())
 
@@ -241,13 +241,13 @@ def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:
 
     async def send(kind: str, name: str) -> None:
         rig = Rig(onprem(), cloud())
-        place = rig.fleet.state(name)
+        state = rig.registry.states[name]
         connector = rig.sites[name].connector
-        place.onprem, place.cloud = OnPremDoor(connector), CloudDoor(connector)
+        state.onprem, state.cloud = OnPremDoor(connector), CloudDoor(connector)
         if name == "cloud":
-            place.cloud = None
+            state.cloud = None
         else:
-            place.onprem = None
+            state.onprem = None
         call = request(kind)
         found = replace(clear(call))
         decision = Decision((rig.catalog.endpoints[name],), "onprem_room", EVERYWHERE)

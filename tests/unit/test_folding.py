@@ -14,7 +14,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.accounting.series import MOST_VALUES, OTHER
 from gateway.accounting.triton import FIGURES, STALE, TritonFigures
 from gateway.config import EndpointSettings
-from gateway.endpoints.metrics_relay import MetricsRelay
+from gateway.endpoints.triton.metrics_relay import MetricsRelay
 from tests.live import LiveGateway, wait_until
 
 GPU = 'gpu_uuid="GPU-1"'

@@ -44,10 +44,10 @@ class Rig:
             self._new,
             lambda name: 0.1,
             lambda model, server: executions.get(server, Execution()),
-            self._around,
             now_s,
             lambda model, server: self.measured.get(server),
         )
+        self.groups.read_conditions = self._around
 
     def _new(
         self, servers: Mapping[str, BatchModel], rows: int, ahead: bool,

@@ -108,7 +108,7 @@ def test_the_level_is_the_gateways_own(level: str, heard: int) -> None:
     out = io.StringIO()
     logs.configure(level, stream=out)
     for name in LEVELS:
-        logging.getLogger("gateway.endpoints.fleet").log(getattr(logging, name.upper()), "said")
+        logging.getLogger("gateway.endpoints.outcomes").log(getattr(logging, name.upper()), "said")
     assert out.getvalue().count("said") == heard
 
 

@@ -102,7 +102,7 @@ def test_without_a_server_calls_are_refused_and_told_why(never: str, away: str) 
         if away == "ejected":
             rig.eject("gpu")
         elif away == "drained":
-            rig.fleet.state("gpu").drained = True
+            rig.registry.states["gpu"].drained = True
         for ended in await burst(rig, 3):
             assert ended.error is not None
             assert "spill_off" in str(ended.error)
@@ -132,7 +132,7 @@ def test_settings_that_close_the_cloud_hold_for_calls_under_way(never: str) -> N
         settings = Settings(endpoints={}, models={}, routing=NEVER[never])
         failing = Plan(open_s=0.5, error=FAILS.error)
         rig = Rig(*sites(failing), setup=setup(BEST))
-        control = rig.fleet._spill
+        control = rig.parts.spill
         calls = [
             asyncio.create_task(rig.call(request("clear", budget_s=budget_s)))
             for budget_s in (0.9, 2.0, 5.0, 5.0)

@@ -79,7 +79,7 @@ def test_what_one_caller_provokes_is_out_for_that_caller_alone(
         assert isinstance(refused, NoEligibleEndpoint), "as a breaker of its own"
         assert [e.error for e in await calls(rig, "good", 20)] == [None] * 20
         (name,) = rig.sites
-        assert rig.fleet.model_state(name, MODEL).breaker.closed
+        assert rig.registry.model_state(name, MODEL).breaker.closed
         assert rig.leftovers() == {}
 
     run(main())
@@ -125,7 +125,7 @@ def test_failures_that_several_callers_meet_take_it_out_for_all() -> None:
         rig = Rig(cloud(Plan(error=fails)))
         for tenant in ("a", "a", "b"):
             await calls(rig, tenant, 1)
-        assert not rig.fleet.model_state("cloud", MODEL).breaker.closed
+        assert not rig.registry.model_state("cloud", MODEL).breaker.closed
         assert isinstance((await calls(rig, "c", 1))[0].error, NoEligibleEndpoint)
         assert len(rig.cloud_seen) == 3
 
@@ -140,7 +140,7 @@ def test_a_probe_that_one_caller_spoils_keeps_it_from_nobody() -> None:
         await asyncio.sleep(2.1)
         await calls(rig, "evil", 1)
         assert (await calls(rig, "c", 1))[0].error is None
-        assert rig.fleet.model_state("cloud", MODEL).breaker.closed
+        assert rig.registry.model_state("cloud", MODEL).breaker.closed
 
     run(main())
 
@@ -150,7 +150,7 @@ def test_a_connection_that_cannot_be_made_is_nobodys_call() -> None:
         rig = Rig(cloud(Plan(error=lambda: Unconnected("connect error", transient=False))))
         for _ in range(3):
             await calls(rig, "all", 1, payload=says("the same"))
-        assert not rig.fleet.model_state("cloud", MODEL).breaker.closed
+        assert not rig.registry.model_state("cloud", MODEL).breaker.closed
 
     run(main())
 
@@ -181,7 +181,7 @@ def test_it_comes_back_for_the_caller_by_one_call() -> None:
         ended = await asyncio.gather(*(rig.call(request(tenant="t")) for _ in range(5)))
         assert sum(e.error is None for e in ended) == 1, "the probe"
         assert [e.error for e in await calls(rig, "t", 5)] == [None] * 5
-        assert rig.fleet.model_state("cloud", MODEL).suspects.suspended == 0
+        assert rig.registry.model_state("cloud", MODEL).suspects.suspended == 0
 
     run(main())
 
@@ -190,15 +190,15 @@ def test_it_comes_back_for_the_caller_by_one_call() -> None:
 def test_where_a_canary_judges_it_is_asked(tenants: tuple[str, ...]) -> None:
     async def main() -> None:
         rig = Rig(onprem(Plan(error=fails)))
-        lane = rig.fleet.model_state("gpu", MODEL)
-        lane.health.prove()
+        model_state = rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
         for count in range(4):
             await calls(rig, tenants[count % len(tenants)], 1)
         if len(tenants) == 1:
-            assert lane.breaker.closed
-            assert lane.health.doubt(lane.times).value == "model_fails"
+            assert model_state.breaker.closed
+            assert model_state.health.doubt(model_state.times).value == "model_fails"
         else:
-            assert not lane.breaker.closed
+            assert not model_state.breaker.closed
 
     run(main())
 
@@ -207,7 +207,7 @@ def test_who_failed_long_ago_is_forgotten() -> None:
     async def main() -> None:
         rig = Rig(cloud(*[Plan(error=fails)] * 3, ANSWERS))
         await calls(rig, "t", 3)
-        suspects = rig.fleet.model_state("cloud", MODEL).suspects
+        suspects = rig.registry.model_state("cloud", MODEL).suspects
         assert suspects.suspended == 1
         await asyncio.sleep(601.0)
         await calls(rig, "another", 1)

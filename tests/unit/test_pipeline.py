@@ -90,7 +90,7 @@ def test_a_restricted_call_without_a_gpu_is_refused_and_never_leaves(state: str)
         )
         waiting = []
         if state == "down":
-            rig.fleet.state("gpu").up = False
+            rig.registry.states["gpu"].up = False
         elif state == "ejected":
             rig.eject("gpu")
         elif state == "full":
@@ -404,7 +404,7 @@ def test_explain_sends_nothing_and_says_what_is_then_done(
 ) -> None:
     async def main() -> tuple[str, str]:
         rig = Rig(onprem(), cloud(), setup=Setup(policy=policy))
-        rig.fleet.state("gpu").up = state != "down"
+        rig.registry.states["gpu"].up = state != "down"
         call = request(kind, 0.0 if state == "late" else 1.0)
         return await _explained_and_done(rig, call)
 
@@ -460,7 +460,7 @@ def test_what_an_endpoint_said_of_a_call_is_kept_nowhere(
         ended = [await rig.call(request("restricted")) for _ in range(4)]
         assert "MARKER" not in str(rig.log.lines)
         assert "MARKER" not in rig.metrics.render().decode()
-        assert "MARKER" not in str(status.report(rig.fleet.states))
+        assert "MARKER" not in str(status.report(rig.registry.states))
         return ended[0].error
 
     error = run(main())

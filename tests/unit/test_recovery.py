@@ -29,26 +29,26 @@ def restarting(back_in_s: float | None, *, health: HealthSettings | None = None)
     """A gateway whose only GPU is down, with a cloud that must see nothing."""
     rig = Rig(onprem(), cloud())
     if health is not None:
-        rig.fleet.health = rig.fleet.recovery.settings = health
-    place = rig.fleet.state("gpu")
-    place.went_down()
+        rig.registry.health = health
+    state = rig.registry.states["gpu"]
+    state.went_down()
     at_s = None if back_in_s is None else now_s() + back_in_s
-    place.back_in_s = lambda: None if at_s is None else max(0.1, at_s - now_s())
+    state.back_in_s = lambda: None if at_s is None else max(0.1, at_s - now_s())
     return rig
 
 
 async def comes_back(rig: Rig, after_s: float) -> None:
     await asyncio.sleep(after_s)
-    place = rig.fleet.state("gpu")
-    place.server_up()
-    place.model_states[MODEL].health.prove()
-    place.back_in_s = lambda: None
-    rig.fleet.returned("gpu", MODEL)
+    state = rig.registry.states["gpu"]
+    state.server_up()
+    state.model_states[MODEL].health.prove()
+    state.back_in_s = lambda: None
+    rig.outcomes.returned("gpu", MODEL)
 
 
 async def both(rig: Rig, kind: str, budget_s: float, after_s: float) -> tuple[Ended, float]:
     """What became of a call and how long that took, while the server comes back."""
-    rig.fleet.model_state("gpu", MODEL)
+    rig.registry.model_state("gpu", MODEL)
     started_s = now_s()
     back = asyncio.create_task(comes_back(rig, after_s))
     ended = await rig.call(request(kind, budget_s))
@@ -113,7 +113,7 @@ def test_a_clear_call_does_not_wait_where_it_may_leave() -> None:
 def test_no_more_calls_wait_than_the_settings_say() -> None:
     async def main() -> None:
         rig = restarting(1.0, health=HealthSettings(restart_waiting=2))
-        rig.fleet.model_state("gpu", MODEL)
+        rig.registry.model_state("gpu", MODEL)
         calls = [asyncio.create_task(rig.call(request("restricted", 9.0))) for _ in range(5)]
         await asyncio.sleep(0.5)
         assert sorted(call.done() for call in calls) == [False] * 2 + [True] * 3
@@ -127,8 +127,8 @@ def test_no_more_calls_wait_than_the_settings_say() -> None:
 def test_what_may_have_been_executed_is_not_sent_again_by_waiting() -> None:
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=ScriptedConnector(FAILS)), cloud())
-        rig.fleet.state("gpu").back_in_s = lambda: 0.5
-        back = partial(rig.fleet.recovery.notify, MODEL, back=True)
+        rig.registry.states["gpu"].back_in_s = lambda: 0.5
+        back = partial(rig.recovery.notify, MODEL, back=True)
         asyncio.get_running_loop().call_later(0.2, back)
         ended = await rig.call(request("restricted", 5.0))
         assert isinstance(ended.error, OnpremUnavailable)
@@ -145,7 +145,7 @@ def test_a_caller_who_leaves_while_waiting_leaves_nothing_behind() -> None:
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         assert rig.leftovers() == {}
-        assert not rig.fleet.recovery.waiting
+        assert not rig.recovery.waiting
 
     run(main())
 
@@ -153,9 +153,9 @@ def test_a_caller_who_leaves_while_waiting_leaves_nothing_behind() -> None:
 def test_a_model_that_was_ejected_is_refused_for_as_long_as_it_stays_out_at_least() -> None:
     async def main() -> None:
         rig = Rig(onprem(), cloud())
-        lane = rig.fleet.model_state("gpu", MODEL)
-        lane.health.prove()
-        lane.breaker.dwell_s = 20.0
+        model_state = rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
+        model_state.breaker.dwell_s = 20.0
         rig.eject("gpu")
         ended = await rig.call(request("restricted", 60.0))
         assert isinstance(ended.error, OnpremUnavailable)

@@ -209,12 +209,12 @@ def test_an_endpoint_that_went_out_meanwhile_is_not_tried_again() -> None:
             seen, began_s = len(rig.cloud_seen), now_s()
             task = asyncio.create_task(rig.call(request("clear", 5.0)))
             await asyncio.sleep(drained_after_s)
-            rig.fleet.drain("cloud", True)
+            rig.registry.drain("cloud", True)
             ended = await task
             assert ended.error is not None
             assert len(rig.cloud_seen) == seen + 1
             assert drained_after_s == 1.0 or ended.at_s - began_s < 1.0, "at once"
-            rig.fleet.drain("cloud", False)
+            rig.registry.drain("cloud", False)
             rig.sites["cloud"].connector._plans = itertools.cycle((plan, ANSWERS))
 
     run(main())

@@ -12,7 +12,7 @@ from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import RestBody
 from gateway.endpoints.health.model_health import CanaryResult
 from gateway.endpoints.health.statistics import read
-from gateway.endpoints.statistics_poller import Scraping
+from gateway.endpoints.health.statistics_poller import Scraping
 from gateway.server import status
 from tests.unit.harness import (
     HANGS,
@@ -65,11 +65,11 @@ class Watched:
         site = replace(onprem(), connector=connector or ScriptedConnector())
         self.rig = Rig(replace(site, max_in_flight=max_in_flight))
         self.told = Told()
-        self.place = self.rig.fleet.state("gpu")
-        self.place.inspector = self.told
-        self.scraping = Scraping(self.rig.fleet, self.rig.catalog, self.rig.metrics, now_s)
-        assert self.place.statistics is not None
-        self.statistics = self.place.statistics
+        self.state = self.rig.registry.states["gpu"]
+        self.state.inspector = self.told
+        self.scraping = Scraping(self.rig.registry, self.rig.outcomes, self.rig.metrics, now_s)
+        assert self.state.statistics is not None
+        self.statistics = self.state.statistics
         self.task = asyncio.create_task(self.scraping.run())
 
     async def close(self) -> None:
@@ -77,13 +77,12 @@ class Watched:
         await asyncio.gather(self.task, return_exceptions=True)
 
     def metric(self, name: str) -> float:
-        fleet = self.rig.fleet
-        status.publish(self.rig.metrics, fleet.states, fleet.groups)
+        status.publish(self.rig.metrics, self.rig.registry.states, self.rig.queues)
         return self.rig.metrics.registry.get_sample_value(name, {"endpoint": "gpu"}) or 0.0
 
     @property
     def health(self) -> str:
-        return self.rig.fleet.model_state("gpu", MODEL).health.state
+        return self.rig.registry.model_state("gpu", MODEL).health.state
 
 
 # S3
@@ -102,9 +101,9 @@ def test_old_statistics_are_a_state_of_their_own_and_stop_nothing(how: str) -> N
         assert (watched.statistics.state, watched.metric("spillway_statistics_stale")) == (
             "stale", 1.0,
         )  # fmt: skip
-        (endpoint,) = status.report(watched.rig.fleet.states)
+        (endpoint,) = status.report(watched.rig.registry.states)
         assert endpoint["statistics"] == "stale"
-        (state,) = watched.rig.fleet.snapshot(request(), restricted=True)
+        (state,) = watched.rig.snapshots.snapshot(request(), restricted=True)
         assert state.stale
         assert (await watched.rig.call(request("restricted"))).error is None, "calls go on"
         setattr(watched.told, how, False)
@@ -121,7 +120,7 @@ def test_while_statistics_are_old_the_own_count_of_calls_says_that_it_is_not_idl
         watched.told.refuses = True
         calls = [asyncio.create_task(watched.rig.call(request("restricted", 60))) for _ in range(5)]
         await asyncio.sleep(4)
-        (state,) = watched.rig.fleet.snapshot(request(), restricted=True)
+        (state,) = watched.rig.snapshots.snapshot(request(), restricted=True)
         assert state.stale
         assert (state.in_flight, state.waiting) == (2, 3)
         assert state.predicted_s > state.p50_s
@@ -136,8 +135,8 @@ def test_while_statistics_are_old_the_own_count_of_calls_says_that_it_is_not_idl
 def test_a_server_without_statistics_is_not_called_stale() -> None:
     async def main() -> None:
         rig = Rig(onprem())
-        Scraping(rig.fleet, rig.catalog, rig.metrics, now_s)
-        (state,) = rig.fleet.snapshot(request(), restricted=True)
+        Scraping(rig.registry, rig.outcomes, rig.metrics, now_s)
+        (state,) = rig.snapshots.snapshot(request(), restricted=True)
         assert not state.stale
 
     run(main())
@@ -146,7 +145,7 @@ def test_a_server_without_statistics_is_not_called_stale() -> None:
 def test_a_server_that_is_down_is_not_asked() -> None:
     async def main() -> None:
         watched = Watched()
-        watched.place.up = False
+        watched.state.up = False
         await asyncio.sleep(5)
         assert watched.told.asked == 0
         await watched.close()
@@ -209,13 +208,13 @@ def test_calls_in_flight_and_no_execution_is_a_stall_that_is_told(
         watched = Watched(ScriptedConnector(*[Plan()] * 20, *[HANGS] * 99))
         for _ in range(20):
             await watched.rig.call(request())
-        watched.rig.fleet.model_state("gpu", MODEL).health.prove()
+        watched.rig.registry.model_state("gpu", MODEL).health.prove()
         call = asyncio.create_task(watched.rig.call(request("restricted", 60.0)))
         await asyncio.sleep(1.5)
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await asyncio.sleep(2)
         assert watched.metric("spillway_endpoint_stalls_total") == 1
-        assert watched.rig.fleet.model_state("gpu", MODEL).health.stalled
+        assert watched.rig.registry.model_state("gpu", MODEL).health.stalled
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         await watched.close()
@@ -229,18 +228,18 @@ def test_a_stall_is_told_once_although_canaries_took_the_model_out_before() -> N
         watched = Watched(ScriptedConnector(*[Plan()] * 20, *[HANGS] * 99))
         for _ in range(20):
             await watched.rig.call(request())
-        lane = watched.rig.fleet.model_state("gpu", MODEL)
-        lane.health.prove()
+        model_state = watched.rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
         call = asyncio.create_task(watched.rig.call(request("restricted", 60.0)))
         await asyncio.sleep(0.5)
-        lane.health.open()
-        watched.rig.fleet.state("gpu").give_up_waiting()
-        lane.health.asking()
-        lane.health.observe(CanaryResult.LATE, 0.7, lane.times)
+        model_state.health.open()
+        watched.rig.registry.states["gpu"].give_up_waiting()
+        model_state.health.asking()
+        model_state.health.observe(CanaryResult.LATE, 0.7, model_state.times)
         await asyncio.gather(call, return_exceptions=True)
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await asyncio.sleep(6)
-        assert lane.in_flight == 0
+        assert model_state.in_flight == 0
         assert watched.metric("spillway_endpoint_stalls_total") == 1
         await watched.close()
 
@@ -253,18 +252,18 @@ def test_a_model_that_was_silent_and_has_nothing_to_do_is_not_stalled(ends: str)
         watched = Watched(ScriptedConnector(*[Plan()] * 99))
         for _ in range(20):
             await watched.rig.call(request())
-        lane = watched.rig.fleet.model_state("gpu", MODEL)
-        lane.health.prove()
-        lane.health.asking()
-        lane.health.observe(CanaryResult.LATE, 0.7, lane.times)
+        model_state = watched.rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
+        model_state.health.asking()
+        model_state.health.observe(CanaryResult.LATE, 0.7, model_state.times)
         await asyncio.sleep(0.2)
         if ends == "a canary passes":
-            lane.health.asking()
-            lane.health.observe(CanaryResult.GOOD, 0.01, lane.times)
+            model_state.health.asking()
+            model_state.health.observe(CanaryResult.GOOD, 0.01, model_state.times)
         elif ends == "a call is answered":
             await watched.rig.call(request("restricted"))
         else:
-            lane.health.server_up()
+            model_state.health.server_up()
         await asyncio.sleep(10)
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await watched.close()
@@ -278,8 +277,8 @@ def test_where_no_canary_can_tell_a_stall_ejects_by_itself_after_longer() -> Non
         for _ in range(20):
             await watched.rig.call(request())
         # a try would be given up as well, later
-        patient = watched.rig.fleet.health.model_copy(update={"response_floor_ms": 60_000.0})
-        watched.rig.fleet.health = patient
+        patient = watched.rig.registry.health.model_copy(update={"response_floor_ms": 60_000.0})
+        watched.rig.registry.health = patient
         call = asyncio.create_task(watched.rig.call(request("restricted", 60.0)))
         await asyncio.sleep(6)
         assert watched.health == "trusted"

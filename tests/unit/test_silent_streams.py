@@ -48,16 +48,16 @@ def stream(
 
 
 def goes_down(rig: Rig) -> None:
-    rig.fleet.state("gpu").went_down()
+    rig.registry.states["gpu"].went_down()
 
 
 def is_ejected(rig: Rig) -> None:
     rig.eject("gpu")
-    rig.fleet.state("gpu").give_up_waiting(lambda waiting: waiting.model == MODEL)
+    rig.registry.states["gpu"].give_up_waiting(lambda waiting: waiting.model == MODEL)
 
 
 def becomes_slow(rig: Rig) -> None:
-    rig.fleet.became_slow("gpu", MODEL)
+    rig.outcomes.became_slow("gpu", MODEL)
 
 
 @pytest.mark.parametrize("kind", ["clear", "restricted"])
@@ -123,9 +123,8 @@ def test_a_stream_that_stops_counts_as_a_failure_of_its_endpoint() -> None:
         rig = Rig(onprem(Plan(frames=9, hangs_at=2, flows=FLOWING["flows"])), cloud())
         calls = [rig.call(request("clear", FAR_S, streamed=True)) for _ in range(3)]
         await asyncio.gather(*calls)
-        gpu = rig.fleet.endpoint("gpu")
-        assert rig.fleet.refuses_call(gpu, request("clear")) == "ejected", "for their caller"
+        assert rig.registry.refuses_call("gpu", request("clear")) == "ejected", "for their caller"
         await rig.call(request("clear", FAR_S, streamed=True, tenant="another"))
-        assert not rig.fleet.model_state("gpu", MODEL).breaker.closed, "for everybody"
+        assert not rig.registry.model_state("gpu", MODEL).breaker.closed, "for everybody"
 
     run(main())

@@ -113,7 +113,7 @@ def test_restricted_calls_are_served_as_far_as_it_goes_others_told_early(
     assert slower["restricted"].in_time > 0.22
     assert slower["restricted"].waited_in_vain < 0.12
     assert again["restricted"].in_time > 0.83
-    assert rig.fleet.model_state("gpu", MODEL).breaker.epoch == 0, "it is slow and not dead"
+    assert rig.registry.model_state("gpu", MODEL).breaker.epoch == 0, "it is slow and not dead"
     assert rig.cloud_seen == []
 
 
@@ -133,7 +133,7 @@ def test_who_cannot_be_served_at_all_is_mostly_told_early(seed: int) -> None:
     (_, slower, again), rig = phases(("restricted",), (0.1, 0.19), seed, away=False)
     assert slower["restricted"].waited_in_vain < 0.5
     assert again["restricted"].in_time > 0.8
-    assert rig.fleet.model_state("gpu", MODEL).breaker.epoch == 0
+    assert rig.registry.model_state("gpu", MODEL).breaker.epoch == 0
 
 
 def test_a_batch_that_was_cut_lasts_longer_than_it_had_lasted() -> None:

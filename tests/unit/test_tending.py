@@ -15,7 +15,7 @@ from gateway.core.errors import ModelDead, ModelFailed, OnpremUnavailable
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, Zone
 from gateway.endpoints.health.canary_requests import CanaryDoors
 from gateway.endpoints.health.canary_runner import CanaryRunner
-from gateway.endpoints.prober import Watch
+from gateway.endpoints.health.prober import Watch
 from gateway.endpoints.state import EndpointState
 from tests.unit.harness import (
     ANSWERS,
@@ -51,7 +51,7 @@ class Switched(ScriptedConnector):
         return [r for r in self.seen if r.id.startswith("canary-")]
 
 
-async def a_payload(name: str, place: EndpointState, model: str) -> Payload:
+async def a_payload(name: str, state: EndpointState, model: str) -> Payload:
     return DocumentCall(Operation.CHAT, {"messages": []})
 
 
@@ -62,9 +62,10 @@ class Ward:
         self.gpu = Switched()
         self.rig = Rig(replace(onprem(), connector=self.gpu), cloud(), *more)
         self.rig.catalog.models[MODEL] = replace(self.rig.catalog.models[MODEL], canary=True)
-        self.health = self.rig.fleet.model_state("gpu", MODEL).health
+        self.health = self.rig.registry.model_state("gpu", MODEL).health
         self.tending = CanaryRunner(
-            self.rig.fleet, self.rig.catalog, a_payload, CanaryDoors(self.rig.log).infer,
+            self.rig.registry, self.rig.outcomes, self.rig.recovery, a_payload,
+            CanaryDoors(self.rig.log).infer,
             self.rig.metrics, now_s,
         )  # fmt: skip
 
@@ -220,14 +221,14 @@ def test_callers_who_make_a_model_fail_do_not_take_it_from_others() -> None:
 
 
 def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
-    async def nothing(name: str, place: EndpointState) -> bool:
+    async def nothing(name: str, state: EndpointState) -> bool:
         return True
 
     async def main() -> None:
         async with Ward().open() as ward:
             ward.gpu.set(FAILS)
             watching = asyncio.create_task(
-                Watch(ward.rig.fleet.states, nothing, ward.rig.metrics).run()
+                Watch(ward.rig.registry.states, nothing, ward.rig.metrics).run()
             )
             ward.rig.eject("gpu")
             for _ in range(60):
@@ -244,10 +245,10 @@ def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
 def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> None:
     async def main() -> None:
         async with Ward().open() as ward:
-            place = ward.rig.fleet.state("gpu")
-            place.went_down()
+            state = ward.rig.registry.states["gpu"]
+            state.went_down()
             ward.gpu.set(FAILS)
-            place.server_up()
+            state.server_up()
             await asyncio.sleep(5)
             assert ward.health.state == "ejected"
             ward.gpu.set(ANSWERS)
@@ -261,10 +262,10 @@ def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> No
 
 def up_again(ward: Ward, plan: Plan = ANSWERS) -> None:
     """It was down, and has answered its probe just now."""
-    place = ward.rig.fleet.state("gpu")
-    place.went_down()
+    state = ward.rig.registry.states["gpu"]
+    state.went_down()
     ward.gpu.set(plan)
-    place.server_up()
+    state.server_up()
 
 
 @pytest.mark.parametrize(
@@ -290,17 +291,17 @@ def test_a_call_whose_server_broke_just_now_waits_until_it_is_known_why() -> Non
 
     async def main() -> None:
         async with Ward().open() as ward:
-            place = ward.rig.fleet.state("gpu")
+            state = ward.rig.registry.states["gpu"]
             ward.gpu.set(FAILS)
             ward.rig.eject("gpu")
             calling = asyncio.create_task(ward.rig.call(request("restricted", 5.0)))
             await asyncio.sleep(0.1)
-            place.back_in_s = lambda: 1.0
-            place.went_down()
+            state.back_in_s = lambda: 1.0
+            state.went_down()
             await asyncio.sleep(1.5)
-            place.back_in_s = lambda: None
+            state.back_in_s = lambda: None
             ward.gpu.set(ANSWERS)
-            place.server_up()
+            state.server_up()
             assert zone(await calling) is Zone.ONPREM
 
     run(main())
@@ -373,9 +374,9 @@ def test_without_canaries_a_call_waits_for_the_one_that_tries_a_server_that_is_u
     async def main() -> None:
         gpu = Switched(Plan(open_s=0.2))
         rig = Rig(replace(onprem(), connector=gpu), cloud())
-        rig.fleet.model_state("gpu", MODEL)
-        rig.fleet.state("gpu").went_down()
-        rig.fleet.state("gpu").server_up()
+        rig.registry.model_state("gpu", MODEL)
+        rig.registry.states["gpu"].went_down()
+        rig.registry.states["gpu"].server_up()
         calls = [rig.call(request("restricted", 5.0)) for _ in range(3)]
         assert [zone(ended) for ended in await asyncio.gather(*calls)] == [Zone.ONPREM] * 3
 
@@ -386,9 +387,9 @@ def test_when_the_one_that_tries_it_leaves_another_does() -> None:
     async def main() -> None:
         gpu = Switched(HANGS)
         rig = Rig(replace(onprem(), connector=gpu), cloud())
-        rig.fleet.model_state("gpu", MODEL)
-        rig.fleet.state("gpu").went_down()
-        rig.fleet.state("gpu").server_up()
+        rig.registry.model_state("gpu", MODEL)
+        rig.registry.states["gpu"].went_down()
+        rig.registry.states["gpu"].server_up()
         first = asyncio.create_task(rig.call(request("restricted", 5.0)))
         await asyncio.sleep(0.1)
         others = [asyncio.create_task(rig.call(request("restricted", 5.0))) for _ in range(2)]
@@ -433,8 +434,8 @@ def test_the_cloud_gets_no_canary_unless_the_settings_say_so() -> None:
     async def main() -> None:
         for asked in (None, True):
             ward = Ward()
-            place = ward.rig.fleet.state("cloud")
-            place.settings = place.settings.model_copy(update={"canary": asked})
+            state = ward.rig.registry.states["cloud"]
+            state.settings = state.settings.model_copy(update={"canary": asked})
             async with ward.open():
                 assert bool(ward.rig.cloud_seen) is bool(asked), "real calls stayed on-prem"
 

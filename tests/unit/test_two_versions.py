@@ -101,8 +101,8 @@ def test_a_queue_that_would_be_the_same_goes_on_with_all_who_wait_there() -> Non
         old = [asyncio.create_task(first.call(request("restricted", 50.0))) for _ in range(5)]
         await asyncio.sleep(0.05)
         second = Rig(site, before=first, same=frozenset({"gpu"}))
-        ((_, queue),) = first.fleet.groups
-        ((_, same),) = second.fleet.groups
+        ((_, queue),) = first.queues
+        ((_, same),) = second.queues
         assert queue is same
         assert queue.waiting >= 3
         urgent = request("restricted", 5.0)
@@ -120,9 +120,9 @@ def test_what_is_learnt_and_out_stays_so_where_the_endpoint_is_the_same() -> Non
         first = Rig(site, cloud())
         first.eject("gpu")
         second = Rig(site, cloud(), before=first, same=frozenset({"gpu"}))
-        assert second.fleet.refuses(second.fleet.endpoint("gpu"), MODEL) == "ejected"
+        assert second.registry.refuses("gpu", MODEL) == "ejected"
         third = Rig(replace(site, expected_ms=11), cloud(), before=second)
-        assert not third.fleet.refuses(third.fleet.endpoint("gpu"), MODEL)
+        assert not third.registry.refuses("gpu", MODEL)
 
     run(main())
 
@@ -130,9 +130,9 @@ def test_what_is_learnt_and_out_stays_so_where_the_endpoint_is_the_same() -> Non
 def test_a_drained_endpoint_stays_drained_whatever_else_is_said_of_it() -> None:
     async def main() -> None:
         first = Rig(onprem(), cloud())
-        first.fleet.drain("gpu", True)
+        first.registry.drain("gpu", True)
         second = Rig(replace(onprem(), expected_ms=11), cloud(), before=first)
-        assert second.fleet.refuses(second.fleet.endpoint("gpu"), MODEL) == "drained"
+        assert second.registry.refuses("gpu", MODEL) == "drained"
 
     run(main())
 
@@ -140,9 +140,9 @@ def test_a_drained_endpoint_stays_drained_whatever_else_is_said_of_it() -> None:
 def test_a_place_that_is_new_at_a_drained_endpoint_is_drained() -> None:
     async def main() -> None:
         first = Rig(onprem(), cloud())
-        first.fleet.drain("gpu", True)
+        first.registry.drain("gpu", True)
         second = Rig(onprem(), onprem(name="gpu#other"), cloud(), before=first)
-        assert second.fleet.refuses(second.fleet.endpoint("gpu#other"), MODEL) == "drained"
+        assert second.registry.refuses("gpu#other", MODEL) == "drained"
 
     run(main())
 
@@ -160,11 +160,11 @@ def test_what_both_have_is_closed_with_the_last_of_them() -> None:
         other = replace(onprem(name="other"), connector=gone, address="b:1")
         first = Rig(both, other)
         second = Rig(both, before=first, same=frozenset({"gpu"}))
-        assert second.fleet.siblings == [first.fleet]
-        await first.fleet.aclose()
+        assert second.handover.siblings == [first.handover]
+        await first.handover.aclose()
         assert (kept.closed, gone.closed) == (0, 1)
-        assert second.fleet.siblings == []
-        await second.fleet.aclose()
+        assert second.handover.siblings == []
+        await second.handover.aclose()
         assert kept.closed == 1
 
     run(main())
@@ -183,7 +183,7 @@ def test_a_version_that_is_given_up_before_it_serves_closes_nothing_of_others() 
         kept = Closing()
         first = Rig(replace(onprem(), connector=kept), cloud())
         never = Rig(*first.sites.values(), before=first, same=frozenset({"gpu"}), follows=False)
-        await never.fleet.aclose([first.fleet])
+        await never.handover.aclose([first.handover])
         assert kept.closed == 0
         assert (await first.call(request("restricted"))).error is None
 
@@ -194,7 +194,7 @@ def test_models_that_come_and_go_leave_nothing_on_the_gpu() -> None:
     async def main() -> None:
         rig = Rig(onprem())
         await rig.call(request("restricted"))
-        gpu = rig.fleet.groups._gpus["gpu"]
+        gpu = rig.queues._gpus["gpu"]
         for aging_s in range(1, 30):
             changed = Setup(queue=QueueSettings(aging_s=aging_s))
             after = Rig(
@@ -202,8 +202,8 @@ def test_models_that_come_and_go_leave_nothing_on_the_gpu() -> None:
                 same_queues=False,
             )  # fmt: skip
             assert (await after.call(request("restricted"))).error is None
-            assert after.fleet.groups._gpus["gpu"] is gpu
-            await rig.fleet.aclose()
+            assert after.queues._gpus["gpu"] is gpu
+            await rig.handover.aclose()
             rig = after
         assert len(gpu._models) == 2
         assert not gpu.shared
@@ -218,7 +218,7 @@ def test_a_place_that_nobody_of_the_new_version_looks_at_still_ends_its_waits() 
         await asyncio.sleep(0.05)
         Rig(replace(onprem(), expected_ms=11), before=first)
         since_s = now_s()
-        first.fleet.state("gpu").went_down()
+        first.registry.states["gpu"].went_down()
         assert isinstance((await call).error, GatewayError)
         assert now_s() - since_s < 1.0
 

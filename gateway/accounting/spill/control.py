@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 from gateway.accounting.ledger.database import LedgerDown
 from gateway.accounting.ledger.limits import EVERYBODY, BudgetLimits
+from gateway.accounting.pricing import tariff
 from gateway.accounting.spill.budget import Leased, Reservation, SpillBudgets
 from gateway.accounting.spill.stop import SpillStop
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import SpillClosed
+from gateway.core.types import InferenceRequest, ServedModel
 
 _RETRY_S = 2.0  # the cloud may stay closed for the day, but on-prem may have room by then
 LEASE_WAIT_S = 0.05
@@ -73,6 +75,13 @@ class SpillControl:
         if self.leases is not None and self.leases.down:  # guard: B1.ledger-down
             return "ledger_down"
         return ""
+
+    def reserve_for(self, request: InferenceRequest, served: ServedModel) -> Reservation:
+        """For an attempt in the cloud, as much as it can cost. Raises SpillClosed."""
+        if not self.budgets.limited:
+            return self.reserve(request.tenant, 0)
+        # guard: B1.cost-reserve -> return self.reserve(request.tenant, 0)
+        return self.reserve(request.tenant, tariff.at_most(request, served))
 
     def reserve(self, tenant: str, expected: int) -> Reservation:
         """Asked when a call is about to leave: much may have happened since it was decided on. One

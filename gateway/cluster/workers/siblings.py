@@ -18,14 +18,15 @@ from gateway.cluster.workers.frames import Words
 from gateway.cluster.workers.peers import Listening, PeerOwnerLine, ask, ask_all
 from gateway.cluster.workers.worker import Worker
 from gateway.core import ambient
-from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.versions.parts import EndpointParts
+from gateway.scheduling.queues import Groups
 
 
 class WorkerGateway(Protocol):
     """The gateway of this worker."""
 
-    def serving(self) -> tuple[Fleet, str]:
-        """The fleet of the settings that new calls come to, and their name."""
+    def serving(self) -> tuple[EndpointParts, str]:
+        """The parts of the settings that new calls come to, and the settings' name."""
         ...
 
     def worker_status(self, number: int) -> dict[str, Any]: ...
@@ -43,9 +44,12 @@ class SiblingWorker:
         self._asking = self._line.asking = TurnRequests(self._line, self._clock)
         worker.restarted = metrics.triton_restarts.inc
 
-    def queues(self, fleet: Fleet, policy: str) -> WorkerQueues | None:
+    def queues(self, parts: EndpointParts, policy: str) -> WorkerQueues | None:
         """Where calls of these settings wait; None: here."""
-        return None if self._worker.owns else self._asking.queues(fleet, policy)
+        if self._worker.owns:
+            return None
+        room = parts.conditions.own_cloud_room
+        return WorkerQueues(self._asking, parts.entry, room, policy)
 
     async def begin(self, stack: contextlib.AsyncExitStack) -> None:
         listening = Listening(self._worker.place, self._answer, self._granting)
@@ -72,9 +76,9 @@ class SiblingWorker:
                 self._drain(name, True)
 
     def _drain(self, name: str, drained: bool) -> None:
-        fleet, _ = self._gateway.serving()
-        if name in fleet.states:
-            fleet.drain(name, drained)
+        parts, _ = self._gateway.serving()
+        if name in parts.registry.states:
+            parts.registry.drain(name, drained)
 
     def serves(self) -> None:
         _, policy = self._gateway.serving()
@@ -82,9 +86,9 @@ class SiblingWorker:
 
     def turned(self) -> None:
         """To other settings, or to the first."""
-        fleet, policy = self._gateway.serving()
+        parts, policy = self._gateway.serving()
         if self._worker.owns:
-            fleet.room_elsewhere = self._clouds.room
+            parts.conditions.room_elsewhere = self._clouds.room
         self._worker.send({"policy": policy})
 
     # What is told of all together
@@ -128,9 +132,11 @@ class SiblingWorker:
     # Queues
 
     def _granting(self, worker: str, send: Callable[[Words], None]) -> Granting:
-        return Granting(
-            worker, self._gateway.serving, self._clouds, self._metrics, self._clock, send
-        )
+        return Granting(worker, self._own_queues, self._clouds, self._metrics, self._clock, send)
+
+    def _own_queues(self) -> tuple[Groups, str]:
+        parts, policy = self._gateway.serving()
+        return parts.queues, policy
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

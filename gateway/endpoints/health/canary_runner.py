@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from gateway.accounting.metrics import Metrics
 from gateway.config import HealthSettings
-from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError, ModelDead, UpstreamBusy
 from gateway.core.types import (
@@ -25,8 +24,10 @@ from gateway.core.types import (
     ServedModel,
     WireProtocol,
 )
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health.model_health import CanaryCause, CanaryResult, HealthChange
+from gateway.endpoints.outcomes import Outcomes
+from gateway.endpoints.recovery import Recovery
+from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState, ModelState
 
 log = logging.getLogger(__name__)
@@ -54,11 +55,13 @@ class _Known:
 
 class CanaryRunner:
     def __init__(
-        self, fleet: Fleet, catalog: Catalog, payloads: Payloads, infer: Infer, metrics: Metrics,
-        clock: Clock,
+        self, registry: EndpointRegistry, outcomes: Outcomes, recovery: Recovery,
+        payloads: Payloads, infer: Infer, metrics: Metrics, clock: Clock,
     ) -> None:  # fmt: skip
-        self._fleet = fleet
-        self._catalog = catalog
+        self._registry = registry
+        self._catalog = registry.catalog
+        self._outcomes = outcomes
+        self._recovery = recovery
         self._payloads = payloads
         self._infer = infer
         self._metrics = metrics
@@ -68,11 +71,11 @@ class CanaryRunner:
 
     @property
     def _settings(self) -> HealthSettings:
-        return self._fleet.health
+        return self._registry.health
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for name, state in self._fleet.states.items():
+            for name, state in self._registry.states.items():
                 if tended(state):
                     group.create_task(self._run_one(group, name, state))
 
@@ -85,9 +88,9 @@ class CanaryRunner:
             due_s = self._clock() + _TICK_S
             await asyncio.sleep(_TICK_S)
 
-    def _check(self, group: asyncio.TaskGroup, name: str, place: EndpointState) -> None:
+    def _check(self, group: asyncio.TaskGroup, name: str, state: EndpointState) -> None:
         for model in self._models(name):
-            model_state = self._fleet.model_state(name, model)
+            model_state = self._registry.model_state(name, model)
             known = self._known.setdefault((name, model), _Known())
             if known.going is not None and not known.going.done():
                 continue
@@ -109,18 +112,18 @@ class CanaryRunner:
         """First canaries go one by one, not to burden a server that has just come up."""
         return any(
             known.going is not None and not known.going.done()
-            for (place, model), known in self._known.items()
-            if place == name and not self._fleet.model_state(name, model).health.proven
+            for (state, model), known in self._known.items()
+            if state == name and not self._registry.model_state(name, model).health.proven
         )
 
     async def _prove(self, name: str, model: str) -> None:
         answer, _ = await self._canary(name, model, _FIRST_PATIENCE_S)
         if answer is CanaryResult.GOOD:
-            model_state = self._fleet.model_state(name, model)
+            model_state = self._registry.model_state(name, model)
             was_out = not model_state.breaker.closed
             model_state.health.prove()
             if was_out:
-                self._fleet.returned(name, model)
+                self._outcomes.returned(name, model)
 
     async def _ask(self, name: str, model: str, model_state: ModelState) -> None:
         model_state.health.asking()
@@ -139,14 +142,14 @@ class CanaryRunner:
 
     def _do(self, name: str, model: str, verdict: HealthChange) -> None:
         if verdict is HealthChange.EJECTED:
-            self._fleet.ejected(name, model, "canary")
-            self._fleet.states[name].give_up_waiting(lambda waiting: waiting.model == model)
+            self._outcomes.ejected(name, model, "canary")
+            self._registry.states[name].give_up_waiting(lambda waiting: waiting.model == model)
         elif verdict is HealthChange.SLOWED:
-            self._fleet.became_slow(name, model)
+            self._outcomes.became_slow(name, model)
         elif verdict is HealthChange.BACK:
-            self._fleet.returned(name, model)
-        elif not self._fleet.model_state(name, model).breaker.closed:
-            self._fleet.still_out(model)  # guard: A1.lost-hope
+            self._outcomes.returned(name, model)
+        elif not self._registry.model_state(name, model).breaker.closed:
+            self._recovery.still_out(model)  # guard: A1.lost-hope
 
     async def _canary(self, name: str, model: str, patience_s: float) -> tuple[CanaryResult, float]:
         began_s = self._clock()
@@ -158,7 +161,7 @@ class CanaryRunner:
             answer = CanaryResult.LATE
         except ModelDead as dead:
             answer = CanaryResult.BAD
-            if (state := self._fleet.states[name]).on_gray is not None:
+            if (state := self._registry.states[name]).on_gray is not None:
                 state.on_gray(f"{model} fails every inference ({dead.reason})")
         except GatewayError as exc:
             answer = CanaryResult.BAD
@@ -171,7 +174,7 @@ class CanaryRunner:
         return answer, self._clock() - began_s
 
     async def _infer_one(self, name: str, model: str, patience_s: float) -> None:
-        state, known = self._fleet.states[name], self._known[name, model]
+        state, known = self._registry.states[name], self._known[name, model]
         if known.payload is None:
             known.payload = await self._payloads(name, state, model)
         request = InferenceRequest(

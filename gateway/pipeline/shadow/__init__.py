@@ -2,7 +2,8 @@
 
 A shadow decides by the live function over the live snapshot, and keeps queues of its own in front
 of servers that are not there, so that it meets what its earlier decisions led to. What it may know
-of the gateway is `FleetView`: figures and nothing that a call could be sent to, or queued in.
+of the gateway are `LearnedFigures`, `CandidatesView` and `ConditionsView`: figures and nothing that
+a call could be sent to, or queued in.
 """
 
 from __future__ import annotations
@@ -40,11 +41,14 @@ class LearnedFigures(Protocol):
     ) -> QueuedCall: ...
 
 
-class FleetView(Protocol):
-    """What a shadow sees of the live fleet."""
+class CandidatesView(Protocol):
+    """Which servers a call queues for."""
 
-    @property
-    def groups(self) -> LearnedFigures: ...
     def server_group(self, request: InferenceRequest) -> tuple[str, ...]: ...
-    def around(self, model: str, servers: tuple[str, ...]) -> QueueConditions: ...
+
+
+class ConditionsView(Protocol):
+    """What the servers and the cloud take now."""
+
+    def read(self, model: str, servers: tuple[str, ...]) -> QueueConditions: ...
     def cloud_capacity(self, model: str) -> Mapping[str, int]: ...

@@ -15,7 +15,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.core.deadline import Clock
 from gateway.core.types import Classification, EndpointSnapshot, InferenceRequest
 from gateway.pipeline.call_account import CallAccount
-from gateway.pipeline.shadow import FleetView
+from gateway.pipeline.shadow import CandidatesView, ConditionsView, LearnedFigures
 from gateway.pipeline.shadow.comparison import DecisionInputs, ShadowedCall, ShadowTally
 from gateway.pipeline.shadow.shadow import Facts, Rules, Shadow
 
@@ -26,18 +26,22 @@ class Shadows:
     def __init__(
         self,
         rules: Mapping[str, Rules],
-        sight: FleetView,
+        figures: LearnedFigures,
+        candidates: CandidatesView,
+        conditions: ConditionsView,
         metrics: Metrics,
         share: float,
         clock: Clock,
     ) -> None:
         """`share` of the loop's time, for all of them together."""
-        self._sight = sight
+        self._figures = figures
+        self._candidates = candidates
+        self._conditions = conditions
         self._metrics = metrics
         self._clock = clock
         self._tallies = {name: ShadowTally(name, metrics) for name in rules}
         self._shadows = [
-            Shadow(its, sight.groups, self._tallies[name], share / len(rules), clock)
+            Shadow(its, figures, self._tallies[name], share / len(rules), clock)
             for name, its in rules.items()
         ]
         self._behind = False
@@ -101,14 +105,14 @@ class Shadows:
         return facts
 
     def _facts(self, inputs: DecisionInputs) -> Facts:
-        request, sight = inputs.request, self._sight
-        servers = sight.server_group(request)
+        request = inputs.request
+        servers = self._candidates.server_group(request)
         return Facts(
             inputs=inputs,
             key=(request.model, servers),
-            size=sight.groups.size(request),
-            around=sight.around(request.model, servers),
-            capacity=sight.cloud_capacity(request.model),
+            size=self._figures.size(request),
+            around=self._conditions.read(request.model, servers),
+            capacity=self._conditions.cloud_capacity(request.model),
         )
 
     def _forget(self, shadowed: ShadowedCall) -> None:

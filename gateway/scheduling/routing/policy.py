@@ -1,4 +1,4 @@
-"""The decision: one pure function over one snapshot of the fleet."""
+"""The decision: one pure function over one snapshot of the endpoints."""
 
 from __future__ import annotations
 

@@ -122,19 +122,19 @@ class ConsoleFront:
         operator = self._operators.acting(request.headers, _peer(request))
         wanted = await self._read_body(request, endpoint=str, drained=bool)
         name, drained = wanted["endpoint"], wanted["drained"]
-        if name not in self._sight.fleet.states:
+        if name not in self._sight.registry.states:
             raise RequestRejected("endpoint: there is none of this name")
         if drained:
             # guard: B7.drain-unrecorded -> await self._done(operator, 'drain', name);
-            #   self._sight.fleet.drain(name, True)
-            self._sight.fleet.drain(name, True)
+            #   self._sight.registry.drain(name, True)
+            self._sight.registry.drain(name, True)
             await self._sight.announce_drained(name, True)  # guard: B7.drain-unrecorded
             await self._done(operator, "drain", name)  # guard: B7.drain-unrecorded
         else:
-            # guard: B7.undrain-record -> self._sight.fleet.drain(name, False); await
+            # guard: B7.undrain-record -> self._sight.registry.drain(name, False); await
             #   self._done(operator, 'undrain', name)
             await self._done(operator, "undrain", name)
-            self._sight.fleet.drain(name, False)  # guard: B7.undrain-record
+            self._sight.registry.drain(name, False)  # guard: B7.undrain-record
             await self._sight.announce_drained(name, False)
         return _json({"endpoint": name, "drained": drained})
 

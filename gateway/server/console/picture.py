@@ -14,9 +14,10 @@ from gateway.accounting.spill import SpillStop
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import Zone
-from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState, ModelState
 from gateway.pipeline.admission import Admission
+from gateway.scheduling.queues import Groups
 from gateway.scheduling.routing.work import CallSize
 from gateway.server.console import figures, together
 from gateway.server.console.spend import Spend
@@ -35,7 +36,8 @@ async def ignore_drained(name: str, drained: bool) -> None:
 class ConsoleSources:
     """What there is to look at: of the settings that are in use."""
 
-    fleet: Fleet
+    registry: EndpointRegistry
+    queues: Groups
     catalog: Catalog
     admission: Admission
     calls: Callable[[], int]  # that have not ended, of all settings
@@ -94,7 +96,7 @@ class Picture:
         self._measure(sight.clock())
         return {
             "gateway": {"draining": sight.admission.draining, "in_flight": sight.calls()},
-            "endpoints": [_endpoint(n, p) for n, p in sight.fleet.states.items()],
+            "endpoints": [_endpoint(n, p) for n, p in sight.registry.states.items()],
             "pools": list(self._pools()) if sight.decides else None,
         }
 
@@ -122,14 +124,14 @@ class Picture:
         return {"available": stop.file is not None, "on": stop.on}
 
     def _pools(self) -> Iterator[Section]:
-        fleet = self._sight.fleet
-        for (model, servers), group in fleet.groups:
+        registry, queues = self._sight.registry, self._sight.queues
+        for (model, servers), group in queues:
             clear_s = figures.tight_budget_s(self._recent, model)
             budget_s = clear_s or self._sight.default_budget_s
             now_s = self._sight.clock()
             predicted_s = group.scheduling.completion_s(_AVERAGE, now_s + budget_s, now_s)
             waiting, most = group.waiting, self._sight.max_waiting
-            refused = [fleet.refuses(fleet.endpoint(name), model) for name in servers]
+            refused = [registry.refuses(name, model) for name in servers]
             known = math.isfinite(predicted_s) and not all(refused)
             time_share = predicted_s / budget_s if known and predicted_s > 0 else 0.0
             yield {
@@ -138,7 +140,7 @@ class Picture:
                 "waiting": waiting,
                 "max_waiting": most,
                 "in_flight": sum(group.scheduling.in_flight(name) for name in servers),
-                "window": sum(fleet.groups.window(model, name) for name in servers),
+                "window": sum(queues.window(model, name) for name in servers),
                 "out": not known,
                 "predicted_ms": round(predicted_s * 1000) if known else None,
                 "spills_at_ms": round(budget_s * 1000),
@@ -147,7 +149,7 @@ class Picture:
             }
 
     def _has_cloud(self, model: str) -> bool:
-        states = self._sight.fleet.states
+        states = self._sight.registry.states
         endpoints = self._sight.catalog.find(model).endpoints
         return any(states[name].settings.zone is Zone.CLOUD for name in endpoints)
 

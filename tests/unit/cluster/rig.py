@@ -182,12 +182,22 @@ class Gateway:
             unclaimed_s=2 * told.silence_s, on_change=lambda: self.members.view_changed(),
         )  # fmt: skip
         self.members = Membership(self.view, self.links, told, rig.metrics, now_s)
-        self.queues = Forwarding(rig.fleet, ownership, self.members, self.links, rig.metrics, now_s)
+        self.queues = Forwarding(
+            rig.entry, rig.conditions.own_cloud_room, ownership, self.members, self.links,
+            rig.metrics, now_s,
+        )  # fmt: skip
         self.answers = HeldBytes(16 << 20)
-        self.owner = Owner(rig.fleet, ownership, self.view, rig.metrics, now_s, self.answers)
-        rig.dispatcher = Dispatcher(rig.fleet, now_s, setup.retries, setup.hedging, self.queues)
+        self.owner = Owner(rig.parts, ownership, self.view, rig.metrics, now_s, self.answers)
+        rig.dispatcher = Dispatcher(rig.parts, now_s, setup.retries, setup.hedging, self.queues)
         rig.pipeline = Pipeline(
-            rig.admission, rig.classifier, rig.fleet, setup.policy, rig.dispatcher, rig.accounts
+            rig.admission,
+            rig.classifier,
+            rig.snapshots,
+            rig.entry,
+            rig.recovery,
+            setup.policy,
+            rig.dispatcher,
+            rig.accounts,
         )
         self.task: asyncio.Task[None] | None = None
 

@@ -86,7 +86,7 @@ def test_only_the_owner_has_calls_that_wait_for_the_server() -> None:
 
 
 def _waiting(cluster: Cluster, name: str) -> int:
-    return sum(group.waiting for _, group in cluster[name].rig.fleet.groups)
+    return sum(group.waiting for _, group in cluster[name].rig.queues)
 
 
 def test_what_has_no_room_leaves_by_the_door_of_the_gateway_that_took_it() -> None:
@@ -108,12 +108,12 @@ def test_what_has_no_room_leaves_by_the_door_of_the_gateway_that_took_it() -> No
 def test_an_owner_without_a_way_to_the_cloud_keeps_nobody_else_from_it() -> None:
     async def main() -> None:
         async with running(Cluster(SLOW)) as cluster:
-            cluster["east"].rig.fleet.states["cloud"].up = False
+            cluster["east"].rig.registry.states["cloud"].up = False
             calls = [cluster["west"].rig.call(request("clear", 0.6)) for _ in range(12)]
             ends = await asyncio.gather(*calls)
             assert {zone(e) for e in ends} == {Zone.ONPREM, Zone.CLOUD}
             await asyncio.sleep(6.0)
-            assert cluster["east"].rig.fleet.around("m", ()).cloud_room == 0
+            assert cluster["east"].rig.conditions.read("m", ()).cloud_room == 0
 
     run(main())
 
@@ -284,7 +284,7 @@ def test_a_dead_owner_says_nothing_of_its_server() -> None:
             await asyncio.sleep(0.2)
             await cluster["east"].kill()
             assert {(await call).error for call in calls} == {None}
-            assert not any(west.fleet.model_state("gpu", "m").breaker.recent)
+            assert not any(west.registry.model_state("gpu", "m").breaker.recent)
             results = {a["result"] for line in west.log.lines for a in line["attempts"]}
             assert results == {"owner_lost", "served"}
 

@@ -22,7 +22,7 @@ NAMES = ("east", "west", "north")
 def node() -> Node:
     """Its certificates are not there."""
     told = settings("west", NAMES, OWNED)
-    return Node(told, LimitSettings(), Rig(onprem()).fleet, Metrics(), now_s, HeldBytes(1 << 30))
+    return Node(told, LimitSettings(), Rig(onprem()).parts, Metrics(), now_s, HeldBytes(1 << 30))
 
 
 def _never(host: str, port: int, key: str) -> socket.socket:

@@ -16,10 +16,11 @@ from gateway.cluster.turns import Granting, OwnerGone, OwnerTurn, TurnRequests, 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, Saturated
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, WireProtocol
-from gateway.endpoints.fleet import Fleet
+from gateway.endpoints.queueing.entry import QueueEntry
 from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.queue import NoServer, Spilled
+from gateway.scheduling.queues import Groups
 
 OWN: Any = "a turn of its own queue"
 GROUP = ("gpu-1", "gpu-2")
@@ -54,13 +55,10 @@ def call(leave: CloudPermission = CloudPermission.NEVER, left_s: float = 5.0) ->
 
 
 class Own:
-    """This worker's fleet."""
+    """This worker's own queue."""
 
     def __init__(self) -> None:
         self.entered: list[QueuedCall] = []
-
-    def own_cloud_room(self, model: str) -> int:
-        return 7
 
     async def enter(
         self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
@@ -90,7 +88,7 @@ class Line:
 def queues(line: Line) -> tuple[WorkerQueues, Own]:
     own = Own()
     line.asking = TurnRequests(line, Clock())
-    return line.asking.queues(cast(Fleet, own), "policy"), own
+    return WorkerQueues(line.asking, cast(QueueEntry, own), lambda model: 7, "policy"), own
 
 
 def run(work: Callable[[], Any]) -> None:
@@ -222,18 +220,13 @@ class OwnersGroup:
         return self.turns[-1]
 
 
-class OwnersFleet:
-    def __init__(self) -> None:
-        self.groups = OwnersGroup()
-
-
 Said = list[dict[str, Any]]
 
 
-def granting(fleet: OwnersFleet, said: Said) -> Granting:
+def granting(group: OwnersGroup, said: Said) -> Granting:
     clock = Clock()
     return Granting(
-        "worker-2", lambda: (cast(Fleet, fleet), "policy"), PeerClouds(clock), Metrics(),
+        "worker-2", lambda: (cast(Groups, group), "policy"), PeerClouds(clock), Metrics(),
         clock, said.append,
     )  # fmt: skip
 
@@ -247,12 +240,12 @@ async def asked(leave: CloudPermission = CloudPermission.NEVER) -> dict[str, Any
 
 def test_the_owner_grants_and_takes_back_as_if_the_call_were_its_own() -> None:
     async def main() -> None:
-        fleet, said = OwnersFleet(), Said()
-        owner = granting(fleet, said)
+        group, said = OwnersGroup(), Said()
+        owner = granting(group, said)
         owner.on_request(await asked(CloudPermission.FREELY))
         await asyncio.sleep(0.01)
         assert said == [{"n": 5, "server": "gpu-1"}]
-        (entered,) = fleet.groups.calls
+        (entered,) = group.calls
         assert (entered.id, entered.leave, entered.restricted) == (
             "worker-2/5",
             CloudPermission.FREELY,
@@ -260,28 +253,28 @@ def test_the_owner_grants_and_takes_back_as_if_the_call_were_its_own() -> None:
         )
         owner.on_request({"n": 5, "end": True})
         owner.on_request({"n": 5, "end": False})
-        assert fleet.groups.turns[0].released == [True]
+        assert group.turns[0].released == [True]
 
     run(main)
 
 
 def test_a_call_that_was_taken_back_or_whose_worker_died_waits_no_more() -> None:
     async def main() -> None:
-        fleet, said = OwnersFleet(), Said()
-        owner = granting(fleet, said)
+        group, said = OwnersGroup(), Said()
+        owner = granting(group, said)
         owner.on_request(await asked())
         await asyncio.sleep(0.01)
-        fleet.groups.full = True
+        group.full = True
         for number in (6, 7):
             owner.on_request({**await asked(), "n": number})
         await asyncio.sleep(0.01)
         owner.on_request({"n": 6, "end": False})
         await asyncio.sleep(0.01)
-        assert fleet.groups.cancelled == 1
+        assert group.cancelled == 1
         owner.gone()
         await asyncio.sleep(0.01)
-        assert fleet.groups.cancelled == 2
-        assert fleet.groups.turns[0].released == [False]
+        assert group.cancelled == 2
+        assert group.turns[0].released == [False]
 
     run(main)
 
@@ -294,11 +287,11 @@ def test_what_no_worker_with_the_same_settings_asks_is_not_decided_on(
     wrong: dict[str, Any],
 ) -> None:
     async def main() -> None:
-        fleet, said = OwnersFleet(), Said()
+        group, said = OwnersGroup(), Said()
         words = await asked(CloudPermission.FREELY)
-        granting(fleet, said).on_request({"n": 5, "ask": {**words["ask"], **wrong}})
+        granting(group, said).on_request({"n": 5, "ask": {**words["ask"], **wrong}})
         await asyncio.sleep(0.01)
         assert said == [{"n": 5, "not_here": True}]
-        assert fleet.groups.calls == []
+        assert group.calls == []
 
     run(main)

@@ -70,7 +70,8 @@ class Desk:
         self.decisions = Decisions(now_s)
         self.rig.accounts.log = WatchedLog(self.rig.log, self.decisions)
         self.sight = ConsoleSources(
-            fleet=self.rig.fleet,
+            registry=self.rig.registry,
+            queues=self.rig.queues,
             catalog=self.rig.catalog,
             admission=self.rig.admission,
             calls=lambda: self.rig.accounts.open_calls,

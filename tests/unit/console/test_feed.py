@@ -225,7 +225,7 @@ def test_a_reservoir_without_a_server_says_so_at_once() -> None:
         desk = Desk()
         await desk.rig.call(request("clear", 5.0))
         before = desk.feed._sections.sections()["pools"][0]
-        desk.rig.fleet.state("gpu").went_down()
+        desk.rig.registry.states["gpu"].went_down()
         after = desk.feed._sections.sections()["pools"][0]
         assert (before["out"], after["out"], after["predicted_ms"]) == (False, True, None)
 

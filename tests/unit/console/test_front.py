@@ -40,7 +40,7 @@ def served(desk: Callable[[], Desk], test: Callable[[Desk, Client], Awaitable[No
 
 
 def drained(desk: Desk) -> bool:
-    return desk.rig.fleet.state("gpu").drained
+    return desk.rig.registry.states["gpu"].drained
 
 
 async def post(client: Client, path: str, document: Any, *headers: tuple[str, str]) -> Answer:
@@ -180,7 +180,7 @@ def test_an_operator_drains_and_un_drains_and_who_only_looks_does_not() -> None:
 def test_what_makes_no_sense_is_refused_and_changes_nothing(path: str, document: Any) -> None:
     async def test(desk: Desk, client: Client) -> None:
         assert (await post(client, f"/console/{path}", document)).status == 400
-        assert not any(place.drained for place in desk.rig.fleet.states.values())
+        assert not any(state.drained for state in desk.rig.registry.states.values())
 
     served(Desk, test)
 
@@ -191,7 +191,7 @@ def test_the_switch_on_the_page_is_the_file(tmp_path: Path) -> None:
     async def test(desk: Desk, client: Client) -> None:
         await post(client, "/console/spill", {"stopped": True})
         assert file.exists()
-        desk.rig.fleet.drain("gpu", True)
+        desk.rig.registry.drain("gpu", True)
         ended = await desk.rig.call(request("clear"))
         assert desk.rig.cloud_seen == []
         assert (
@@ -223,7 +223,7 @@ def test_what_closes_is_done_without_a_record_and_what_opens_is_not(
     async def test(desk: Desk, client: Client) -> None:
         if not closes:
             file.touch()
-            desk.rig.fleet.drain("gpu", True)
+            desk.rig.registry.drain("gpu", True)
         desk.rig.log.full = True
         for path, document in (
             ("drain", {"endpoint": "gpu", "drained": closes}), ("spill", {"stopped": closes}),

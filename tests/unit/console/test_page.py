@@ -100,10 +100,10 @@ async def watched(
 async def some_calls(desk: Desk) -> None:
     for kind in ("clear", "restricted", "clear"):
         await desk.rig.call(request(kind, 5.0))
-    desk.rig.fleet.drain("gpu", True)
+    desk.rig.registry.drain("gpu", True)
     await desk.rig.call(request("clear", 5.0))
     await desk.rig.call(request("restricted", 5.0))
-    desk.rig.fleet.drain("gpu", False)
+    desk.rig.registry.drain("gpu", False)
 
 
 def test_calls_are_seen_where_they_went_as_they_go(hall: Hall) -> None:
@@ -325,7 +325,7 @@ def test_it_takes_an_operators_key_and_what_it_may_shows(hall: Hall) -> None:
 def test_an_endpoint_is_drained_and_taken_back_by_two_presses_each(hall: Hall) -> None:
     async def test(look: Watched) -> None:
         def drained() -> bool:
-            return look.desk.rig.fleet.state("gpu").drained
+            return look.desk.rig.registry.states["gpu"].drained
 
         row = look.page.locator("[data-endpoint=gpu]")
         await row.get_by_role("button").click()
@@ -368,7 +368,7 @@ def test_what_an_operator_does_elsewhere_is_seen(hall: Hall, tmp_path: Path) -> 
     async def test(look: Watched) -> None:
         file.touch()
         await look.says("#switch", "Spilling is stopped.")
-        look.desk.rig.fleet.state("cloud").went_down()
+        look.desk.rig.registry.states["cloud"].went_down()
         await look.says("[data-endpoint=cloud] .state", "down")
         await asyncio.sleep(0)
 

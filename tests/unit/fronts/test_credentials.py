@@ -175,7 +175,7 @@ async def test_every_front_refuses_what_is_over_a_limit_alike() -> None:
         told = {name: await ask(bearing("first")) for name, ask in fronts.items()}
     inside.cancel()
     await asyncio.gather(inside, return_exceptions=True)
-    rig.fleet.groups.close()
+    rig.queues.close()
     words = told.pop("grpc-stream").words  # a stream goes on behind a call that was refused
     assert {t.words for t in told.values()} == {words}
     for each in told.values():

@@ -59,11 +59,11 @@ class Case:
 
 def is_down(rig: Rig) -> None:
     for name in rig.sites:
-        rig.fleet.state(name).went_down()
+        rig.registry.states[name].went_down()
 
 
 async def is_known_to_be_slow(rig: Rig) -> None:
-    batches = rig.fleet.groups.queue(MODEL, ("gpu",)).scheduling.model("gpu")
+    batches = rig.queues.queue(MODEL, ("gpu",)).scheduling.model("gpu")
     for _ in range(20):
         batches.observe(1.0, 5.0)
     await rig.call(request("restricted", 60.0))  # what was told long ago would prove nothing
@@ -98,7 +98,7 @@ async def gateway(case: Case) -> AsyncIterator[Rig]:
     """In its state, with the calls that make it so."""
     gpu = onprem(*[ANSWERS] * case.slow, HANGS)
     rig = Rig(*([gpu] if case.kind == "stays" else [gpu, cloud()]), setup=case.setup)
-    rig.fleet.model_state("gpu", MODEL)
+    rig.registry.model_state("gpu", MODEL)
     if case.slow:
         await is_known_to_be_slow(rig)
     inside = [
@@ -115,7 +115,7 @@ async def gateway(case: Case) -> AsyncIterator[Rig]:
         for call in inside:
             call.cancel()
         await asyncio.gather(*inside, return_exceptions=True)
-        rig.fleet.groups.close()
+        rig.queues.close()
 
 
 # The fronts

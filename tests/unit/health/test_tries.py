@@ -10,7 +10,7 @@ import pytest
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, ServedModel, Zone
 from gateway.endpoints.health.canary_runner import CanaryRunner
-from gateway.endpoints.prober import Watch
+from gateway.endpoints.health.prober import Watch
 from gateway.endpoints.state import EndpointState
 from gateway.scheduling.queues import Execution
 from gateway.scheduling.routing.policy import Policy
@@ -31,7 +31,7 @@ from tests.unit.harness import (
 )
 
 
-async def learned_nothing(name: str, place: EndpointState) -> bool:
+async def learned_nothing(name: str, state: EndpointState) -> bool:
     return True
 
 
@@ -59,7 +59,7 @@ def test_a_try_is_given_up_long_before_a_far_deadline_and_the_call_goes_elsewher
         assert ended.at_s - since_s == pytest.approx(after_s, abs=0.1)
         first, _ = rig.log.lines[-1]["attempts"]
         assert first["result"] == "upstream_timeout"
-        assert not rig.fleet.model_state("gpu", MODEL).breaker.closed, (
+        assert not rig.registry.model_state("gpu", MODEL).breaker.closed, (
             "nobody was answered meanwhile"
         )
 
@@ -76,7 +76,7 @@ def test_one_try_that_is_given_up_ejects_nothing_that_answers_others() -> None:
             await asyncio.sleep(1)
             await rig.call(request())
         assert (await hung).placement is not None
-        assert rig.fleet.model_state("gpu", MODEL).breaker.closed
+        assert rig.registry.model_state("gpu", MODEL).breaker.closed
 
     run(main())
 
@@ -90,12 +90,12 @@ def test_calls_that_leave_a_slow_model_are_no_failures_of_it() -> None:
         calls = [asyncio.create_task(rig.call(request("clear", 60.0))) for _ in range(9)]
         kept = asyncio.create_task(rig.call(request("restricted", 60.0)))
         await asyncio.sleep(0.5)
-        rig.fleet.became_slow("gpu", MODEL)
+        rig.outcomes.became_slow("gpu", MODEL)
         assert {e.placement.zone for e in await asyncio.gather(*calls) if e.placement} == {
             Zone.CLOUD
         }
         assert not kept.done()
-        assert rig.fleet.model_state("gpu", MODEL).breaker.closed
+        assert rig.registry.model_state("gpu", MODEL).breaker.closed
         kept.cancel()
         await asyncio.gather(kept, return_exceptions=True)
 
@@ -105,11 +105,11 @@ def test_calls_that_leave_a_slow_model_are_no_failures_of_it() -> None:
 def test_the_decision_leaves_what_is_slow_to_calls_with_no_other_place() -> None:
     async def main() -> None:
         rig = Rig(onprem(), cloud())
-        rig.fleet.model_state("gpu", MODEL).health.slow_since_s = now_s()
+        rig.registry.model_state("gpu", MODEL).health.slow_since_s = now_s()
         calls = request("clear", 60.0), request("restricted", 60.0)
         chosen = []
         for call in calls:
-            states = rig.fleet.snapshot(call, call is calls[1])
+            states = rig.snapshots.snapshot(call, call is calls[1])
             decision = Policy().decide(call, verdict(call), states)
             chosen.append(([e.name for e in decision.attempts], dict(decision.vetoes).get("gpu")))
         assert chosen == [(["cloud"], "slow"), (["gpu"], None)]
@@ -125,13 +125,13 @@ def test_what_is_back_gets_its_calls_by_degrees(zone: Zone) -> None:
     async def main() -> None:
         site = onprem(Plan(open_s=60.0)) if zone is Zone.ONPREM else cloud(Plan(open_s=60.0))
         rig = Rig(replace(site, max_in_flight=20), setup=Setup(max_batch=10))
-        rig.fleet.learnt(site.name, MODEL, Execution(10, one_by_one=True))
-        rig.fleet.model_state(site.name, MODEL)
+        rig.queues.learn(MODEL, site.name, Execution(10, one_by_one=True))
+        rig.registry.model_state(site.name, MODEL)
         await asyncio.sleep(10)
-        rig.fleet.returned(site.name, MODEL)
+        rig.outcomes.returned(site.name, MODEL)
         calls = [asyncio.create_task(rig.call(request("clear", 90.0))) for _ in range(20)]
         await asyncio.sleep(0.01)
-        in_flight = rig.fleet.state(site.name).in_flight
+        in_flight = rig.registry.states[site.name].in_flight
         assert 1 <= in_flight <= 3
         for call in calls:
             call.cancel()
@@ -139,7 +139,7 @@ def test_what_is_back_gets_its_calls_by_degrees(zone: Zone) -> None:
         await asyncio.sleep(4)
         calls = [asyncio.create_task(rig.call(request("clear", 90.0))) for _ in range(20)]
         await asyncio.sleep(0.01)
-        assert rig.fleet.state(site.name).in_flight == 20
+        assert rig.registry.states[site.name].in_flight == 20
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
@@ -166,14 +166,14 @@ class Silent(ScriptedConnector):
 def test_a_server_that_answers_calls_and_no_probe_is_busy_and_not_down() -> None:
     async def main() -> None:
         rig = Rig(replace(onprem(), connector=Silent()))
-        watch = Watch(rig.fleet.states, learned_nothing, rig.metrics)
+        watch = Watch(rig.registry.states, learned_nothing, rig.metrics)
         look = asyncio.create_task(watch.probe("gpu"))
         await asyncio.sleep(0.2)
         await rig.call(request())
         await look
-        assert rig.fleet.state("gpu").up
+        assert rig.registry.states["gpu"].up
         await watch.probe("gpu")
-        assert not rig.fleet.state("gpu").up, "silent, and nobody was answered"
+        assert not rig.registry.states["gpu"].up, "silent, and nobody was answered"
 
     run(main())
 
@@ -183,8 +183,8 @@ def test_a_probe_that_this_process_was_too_late_to_read_says_nothing() -> None:
         connector = Silent()
         connector.late_s = 3.0
         rig = Rig(replace(onprem(), connector=connector))
-        await Watch(rig.fleet.states, learned_nothing, rig.metrics).probe("gpu")
-        assert rig.fleet.state("gpu").up
+        await Watch(rig.registry.states, learned_nothing, rig.metrics).probe("gpu")
+        assert rig.registry.states["gpu"].up
 
     run(main())
 
@@ -193,26 +193,29 @@ def test_a_canary_that_this_process_was_too_late_to_read_says_nothing() -> None:
     async def main() -> None:
         rig = Rig(onprem(HANGS), cloud())
         rig.catalog.models[MODEL] = replace(rig.catalog.models[MODEL], canary=True)
-        lane = rig.fleet.model_state("gpu", MODEL)
-        lane.health.prove()
+        model_state = rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
         for _ in range(20):
-            lane.times.observe(0.01)
+            model_state.times.observe(0.01)
 
-        async def payload(name: str, place: EndpointState, model: str) -> Payload:
+        async def payload(name: str, state: EndpointState, model: str) -> Payload:
             return DocumentCall(Operation.CHAT, {})
 
         async def late(
-            name: str, place: EndpointState, call: InferenceRequest, served: ServedModel
+            name: str, state: EndpointState, call: InferenceRequest, served: ServedModel
         ) -> None:
             await asyncio.sleep(0.5)
             leap(3.0)
             await asyncio.Event().wait()
 
-        tending = CanaryRunner(rig.fleet, rig.catalog, payload, late, rig.metrics, now_s)  # type: ignore[arg-type]
+        tending = CanaryRunner(
+            rig.registry, rig.outcomes, rig.recovery, payload, late,  # type: ignore[arg-type]
+            rig.metrics, now_s,
+        )  # fmt: skip
         task = asyncio.create_task(tending.run())
         hung = asyncio.create_task(rig.call(request("restricted", 60.0)))
         await asyncio.sleep(3)
-        assert lane.health.state == "trusted"
+        assert model_state.health.state == "trusted"
         for one in (task, hung):
             one.cancel()
         await asyncio.gather(task, hung, return_exceptions=True)
@@ -224,6 +227,6 @@ def test_a_connection_that_is_refused_is_no_silence() -> None:
     async def main() -> None:
         rig = Rig(onprem(Plan(error=lambda: UpstreamUnreachable("refused"))), cloud())
         await rig.call(request())
-        assert rig.fleet.model_state("gpu", MODEL).health.unanswered_since_s is None
+        assert rig.registry.model_state("gpu", MODEL).health.unanswered_since_s is None
 
     run(main())

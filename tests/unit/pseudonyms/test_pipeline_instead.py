@@ -106,7 +106,8 @@ class ScriptedPseudonyms:
 def rig_of(pseudonyms: ScriptedPseudonyms | None, *sites: Site, setup: Setup | None = None) -> Rig:
     rig = Rig(*sites, setup=setup)
     rig.pipeline = Pipeline(
-        rig.admission, rig.classifier, rig.fleet, Policy(), rig.dispatcher, rig.accounts,
+        rig.admission, rig.classifier, rig.snapshots, rig.entry, rig.recovery, Policy(),
+        rig.dispatcher, rig.accounts,
         block_unknown=True, pseudonyms=pseudonyms,
     )  # fmt: skip
     return rig
@@ -226,7 +227,7 @@ def test_an_attempt_on_the_premises_is_never_followed_by_one_with_surrogates() -
 def test_without_a_place_on_the_premises_it_leaves() -> None:
     async def main() -> None:
         rig = rig_of(ScriptedPseudonyms(), onprem(), cloud())
-        rig.fleet.state("gpu").up = False
+        rig.registry.states["gpu"].up = False
         ended = await rig.call(allowed())
         assert ended.placement is not None
         assert ended.placement.zone is Zone.CLOUD
@@ -280,7 +281,7 @@ def test_a_new_call_that_would_stay_is_dropped_for_the_old_one() -> None:
             async def instead(
                 self, request: InferenceRequest, classification: Classification
             ) -> ScriptedInstead | None:
-                rig.fleet.state("cloud").up = False
+                rig.registry.states["cloud"].up = False
                 return await super().instead(request, classification)
 
         pseudonyms = Slow()
@@ -320,12 +321,12 @@ def test_a_call_that_was_tried_as_it_is_leaves_no_more_with_surrogates() -> None
         asked = replace(allowed(), deadline=request("restricted", 9.0).deadline)
         calling = asyncio.create_task(rig.call(asked))
         await asyncio.sleep(0.1)
-        place = rig.fleet.state("gpu")
-        place.back_in_s = lambda: 1.0
-        place.went_down()
+        state = rig.registry.states["gpu"]
+        state.back_in_s = lambda: 1.0
+        state.went_down()
         await asyncio.sleep(0.5)
-        rig.fleet.recovery.notify(MODEL, back=True)
-        place.back_in_s = lambda: None
+        rig.recovery.notify(MODEL, back=True)
+        state.back_in_s = lambda: None
         ended = await calling
         tried = [set(a["zones"]) for a in rig.log.of(asked.id)[-1]["attempts"]]
         assert tried, "it was tried as it is: without that there is nothing to test"

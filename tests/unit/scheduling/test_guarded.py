@@ -307,7 +307,7 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         calls = [request(kind, 5.0) for kind in ("restricted", "clear") * 6]
         tasks = [asyncio.create_task(rig.call(call)) for call in calls]
         await asyncio.sleep(0.06)
-        group = rig.fleet.groups.queue(harness.MODEL, ("gpu",))
+        group = rig.queues.queue(harness.MODEL, ("gpu",))
         guarded = group.scheduling
         assert isinstance(guarded, Guarded)
         assert guarded.waiting
@@ -319,9 +319,9 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         assert [e.error for e in ended] == [None] * 12
         assert guarded.replaced
         assert len(told) == 1
-        report = rig.fleet.groups.report()[0]["scheduler"]
+        report = rig.queues.report()[0]["scheduler"]
         assert report == guarded.report(harness.now_s())
-        publish(rig.metrics, rig.fleet.states, rig.fleet.groups)
+        publish(rig.metrics, rig.registry.states, rig.queues)
         labels = {"endpoint": "gpu", "model": harness.MODEL}
         shown = rig.metrics.registry.get_sample_value
         assert shown("spillway_queue_safe_mode", labels) == 1.0
@@ -329,7 +329,7 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         later = await asyncio.gather(*(rig.call(request("restricted")) for _ in range(3)))
         assert [e.error for e in later] == [None] * 3
         assert isinstance(guarded.deciding, Scheduler)
-        publish(rig.metrics, rig.fleet.states, rig.fleet.groups)
+        publish(rig.metrics, rig.registry.states, rig.queues)
         assert shown("spillway_queue_safe_mode", labels) == 0.0
         assert all(not seen.id.startswith("restricted") for seen in rig.cloud_seen)
         assert rig.leftovers() == {}

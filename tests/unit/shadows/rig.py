@@ -157,9 +157,12 @@ def asked(
     rig: Rig, rules: Mapping[str, Rules], share: float = 0.1, clock: Clock = now_s
 ) -> Shadows:
     """Have the rig's calls seen by these shadows and no others."""
-    rig.shadows = shadows = Shadows(rules, rig.fleet, rig.metrics, share, clock)
+    rig.shadows = shadows = Shadows(
+        rules, rig.queues, rig.registry.candidates, rig.conditions, rig.metrics, share, clock
+    )
     rig.pipeline = Pipeline(
-        rig.admission, rig.classifier, rig.fleet, Policy(), rig.dispatcher, rig.accounts,
+        rig.admission, rig.classifier, rig.snapshots, rig.entry, rig.recovery, Policy(),
+        rig.dispatcher, rig.accounts,
         limits=rig.limits, shadows=shadows,
     )  # fmt: skip
     return shadows

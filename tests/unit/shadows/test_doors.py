@@ -7,9 +7,11 @@ from tests.unit.test_architecture import MODULES, below, imports
 DOORS = (
     "endpoints.connectors",
     "endpoints.state",
-    "endpoints.fleet",
+    "endpoints.registry",
+    "endpoints.outcomes",
+    "endpoints.versions",
     "endpoints.triton",
-    "endpoints.prober",
+    "endpoints.health.prober",
     "pipeline.attempt",
     "pipeline.dispatcher",
     "app",
@@ -36,5 +38,5 @@ def test_nothing_that_shadows_import_however_far_has_a_door() -> None:
 
 
 def test_who_sends_calls_would_be_found() -> None:
-    doors = {"endpoints.connectors", "endpoints.state", "endpoints.fleet"}
+    doors = {"endpoints.connectors", "endpoints.state", "endpoints.registry"}
     assert doors <= reached("pipeline.dispatcher")

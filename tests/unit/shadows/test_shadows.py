@@ -86,7 +86,7 @@ def test_a_shadow_that_keeps_every_call_sees_its_own_queue_grow() -> None:
         rig.shadows.publish()
         labels = {"shadow": "never", "model": MODEL}
         waits = rig.metrics.registry.get_sample_value("spillway_shadow_waiting", labels)
-        ((_, group),) = tuple(rig.fleet.groups)
+        ((_, group),) = tuple(rig.queues)
         live = group.waiting
         await asyncio.gather(*calls)
         await asyncio.sleep(LONG_S)
@@ -137,7 +137,7 @@ def test_no_shadow_sends_a_restricted_call_away_when_nobody_else_is_left() -> No
 def test_the_cloud_of_a_shadow_is_as_large_as_the_live_one() -> None:
     async def main() -> list[str | None]:
         rig = rig_with({"always": ALWAYS})
-        rig.fleet.clouds.limit("cloud").refused(now_s(), 6, 0.0)  # from now on it takes four
+        rig.clouds.limit("cloud").refused(now_s(), 6, 0.0)  # from now on it takes four
         await asyncio.sleep(0.01)
         calls = [request(budget_s=LONG_S) for _ in range(10)]
         await asyncio.gather(*(rig.call(call) for call in calls))
@@ -317,7 +317,7 @@ def test_what_happens_in_no_server_teaches_nobody() -> None:
 
     def batches(shadows: dict[str, dict[str, Any]]) -> tuple[int, float]:
         done = run(shadowed(shadows, Traffic(calls=100)))
-        ((_, group),) = tuple(done.rig.fleet.groups)
+        ((_, group),) = tuple(done.rig.queues)
         model = group.scheduling.model("gpu")
         return model.batches, model.fixed_s
 

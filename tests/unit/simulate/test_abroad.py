@@ -160,7 +160,7 @@ def test_what_is_under_way_when_an_outage_begins_shares_its_fate() -> None:
     for hangs in (False, True):
         clock.now_s = 0.9
         weather = Weather(outages=(OutagePeriod(1.0, 2.0, hangs),))
-        abroad = ModelledCloud(site, site.fleet(clock, MODES["ms"]), weather, clock)
+        abroad = ModelledCloud(site, site.parts(clock, MODES["ms"]), weather, clock)
         struck, spared = abroad.send(0.3, 5.0), abroad.send(0.05, 5.0)
         assert struck is not None
         assert spared is not None
@@ -194,7 +194,7 @@ class Waits(Scheduler):
 
 def test_while_calls_wait_the_queue_looks_whether_the_cloud_has_opened() -> None:
     site, clock, waits = SimulatedSite.assumed(MODES["ms"], 1), VirtualClock(), Waits()
-    abroad = ModelledCloud(site, site.fleet(clock, MODES["ms"]), FAILS, clock)
+    abroad = ModelledCloud(site, site.parts(clock, MODES["ms"]), FAILS, clock)
     calls = at_once([0.0, 0.001])
     Simulation(calls, waits, site.servers, CloudLatency(0.15), None, abroad, clock).run()
     assert np.diff(waits.looked_s) == pytest.approx(0.05)

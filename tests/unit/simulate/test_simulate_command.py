@@ -97,7 +97,7 @@ def test_the_cloud_of_a_stormy_simulation_is_told_of(
     assert "in the cloud" in out
     assert "ejected" not in err, "the simulated gateway's log is nobody's"
     assert caplog.records == []
-    logging.getLogger("gateway.endpoints.fleet").warning("told")
+    logging.getLogger("gateway.endpoints.outcomes").warning("told")
     assert len(caplog.records) == 1, "and later ones are heard again"
 
 

@@ -100,16 +100,15 @@ def test_without_prices_the_mean_call_costs_what_it_is_said_to() -> None:
     assert calls.penalty[~calls.restricted] == pytest.approx(0.02 / 0.005)
 
 
-def test_the_scheduler_is_the_one_that_the_live_fleet_makes() -> None:
+def test_the_scheduler_is_the_one_that_the_live_queues_make() -> None:
     found = site()
     mode = found.mode(MODES["ms"])
-    fleet = found.fleet(lambda: 0.0, mode)
-    best = fleet.groups.queue("scorer", ("gpu",)).scheduling
+    best = found.parts(lambda: 0.0, mode).queues.queue("scorer", ("gpu",)).scheduling
     assert isinstance(best, Guarded)
     assert isinstance(best.deciding, Scheduler)
     assert best.max_batch == 8
-    rule = found.following("queue_cap").fleet(lambda: 0.0, mode)
-    assert isinstance(rule.groups.queue("scorer", ("gpu",)).scheduling, OnArrival)
+    rule = found.following("queue_cap").parts(lambda: 0.0, mode)
+    assert isinstance(rule.queues.queue("scorer", ("gpu",)).scheduling, OnArrival)
 
 
 @pytest.mark.parametrize("name", ["queue_cap", "static_split"])

@@ -8,13 +8,13 @@ import logging
 from tritonclient.grpc import service_pb2
 
 from gateway.accounting.metrics import Metrics
-from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
-from gateway.endpoints.fleet import Fleet
 from gateway.endpoints.health import statistics
 from gateway.endpoints.health.patience import doubt_s
 from gateway.endpoints.health.statistics import ModelFigures, ServerStatistics, StallWatch
+from gateway.endpoints.outcomes import Outcomes
+from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState, ModelState
 
 log = logging.getLogger(__name__)
@@ -23,20 +23,23 @@ _UNPROVEN = 4.0  # times the patience where no canary can tell a stall from one 
 
 
 class Scraping:
-    def __init__(self, fleet: Fleet, catalog: Catalog, metrics: Metrics, clock: Clock) -> None:
-        self._fleet = fleet
-        self._catalog = catalog
+    def __init__(
+        self, registry: EndpointRegistry, outcomes: Outcomes, metrics: Metrics, clock: Clock
+    ) -> None:
+        self._registry = registry
+        self._catalog = registry.catalog
+        self._outcomes = outcomes
         self._metrics = metrics
         self._clock = clock
         self._stalls: dict[tuple[str, str], StallWatch] = {}
-        for state in fleet.states.values():
+        for state in registry.states.values():
             reports = state.settings.kind == "triton" and state.inspector is not None
             if reports and state.statistics is None:
-                state.statistics = ServerStatistics(clock, fleet.health.statistics_s)
+                state.statistics = ServerStatistics(clock, registry.health.statistics_s)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for name, state in self._fleet.states.items():
+            for name, state in self._registry.states.items():
                 if state.statistics is not None:
                     group.create_task(self._run_one(name, state, state.statistics))
 
@@ -74,7 +77,7 @@ class Scraping:
         self, name: str, model: str, model_state: ModelState, figures: ModelFigures
     ) -> None:
         watch = self._stalls.setdefault((name, model), StallWatch(self._clock))
-        settings = self._fleet.health
+        settings = self._registry.health
         patience_s = max(settings.stall_s, doubt_s(model_state.times, settings))
         if not model_state.health.proven:
             patience_s *= _UNPROVEN
@@ -90,8 +93,8 @@ class Scraping:
             "%s: stalled: %s is asked and has executed nothing for %.1f s; calls there: %d",
             name, model, flat_s, model_state.in_flight,
         )  # fmt: skip
-        # guard: S8.stall-canary model_state.breaker.closed -> False
+        # guard: S8.stall-canary lane.breaker.closed -> False
         model_state.health.stalled = model_state.breaker.closed
         if not model_state.health.proven and model_state.health.open():  # guard: S8.stall-fallback
-            self._fleet.ejected(name, model, "stall")
-            self._fleet.states[name].give_up_waiting(lambda waiting: waiting.model == model)
+            self._outcomes.ejected(name, model, "stall")
+            self._registry.states[name].give_up_waiting(lambda waiting: waiting.model == model)

@@ -1,0 +1,79 @@
+"""The parts that serve calls by one version of the settings, made and put together once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.spill import CloudLine, SpillControl
+from gateway.config import HealthSettings
+from gateway.config.model_catalog import Catalog
+from gateway.core.deadline import Clock
+from gateway.endpoints.cloud_capacity import Clouds
+from gateway.endpoints.outcomes import Outcomes
+from gateway.endpoints.queueing.conditions import ConditionsReader
+from gateway.endpoints.queueing.declared import DeclaredServers
+from gateway.endpoints.queueing.entry import QueueEntry
+from gateway.endpoints.recovery import Recovery
+from gateway.endpoints.registry import EndpointRegistry
+from gateway.endpoints.snapshot import Snapshots
+from gateway.endpoints.state import EndpointState
+from gateway.endpoints.versions.handover import Handover
+from gateway.scheduling.queues import Groups, NewScheduler, Weights
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointParts:
+    """Whoever uses some of them takes those; nobody needs all."""
+
+    registry: EndpointRegistry
+    queues: Groups
+    clouds: Clouds
+    conditions: ConditionsReader
+    entry: QueueEntry
+    snapshots: Snapshots
+    recovery: Recovery
+    outcomes: Outcomes
+    handover: Handover
+    spill: SpillControl
+
+
+def build_parts(
+    catalog: Catalog,
+    states: dict[str, EndpointState],
+    metrics: Metrics,
+    clock: Clock,
+    weights: Weights,
+    scheduler: NewScheduler,
+    spill: SpillControl | None = None,
+    health: HealthSettings | None = None,
+    before: EndpointParts | None = None,
+) -> EndpointParts:
+    """`before`: the parts of the version that serves, where these are to take its place."""
+    spill = spill or SpillControl.unlimited(clock)
+    declared = DeclaredServers(catalog, states)
+    queues = Groups(
+        weights, scheduler, declared.expected_s, declared.execution, clock, declared.measured
+    )
+    registry = EndpointRegistry(catalog, states, queues, spill, health or HealthSettings(), clock)
+    handover = Handover(registry, queues)
+    clouds = Clouds(
+        states, registry.model_state, clock, handover.calls_elsewhere, handover.siblings,
+        CloudLine() if before is None else before.clouds.line,
+    )  # fmt: skip
+    conditions = ConditionsReader(registry, queues, clouds, handover, spill)
+    queues.read_conditions = conditions.read
+    entry = QueueEntry(registry, queues, metrics)
+    recovery = Recovery(registry, clouds, metrics, clock)
+    return EndpointParts(
+        registry=registry,
+        queues=queues,
+        clouds=clouds,
+        conditions=conditions,
+        entry=entry,
+        snapshots=Snapshots(registry, queues, entry, clouds, handover, spill, clock),
+        recovery=recovery,
+        outcomes=Outcomes(registry, queues, clouds, recovery, metrics, clock),
+        handover=handover,
+        spill=spill,
+    )

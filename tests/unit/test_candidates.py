@@ -1,0 +1,52 @@
+"""What stays the same for a model is looked up once, and again when the catalog has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.core.errors import UnknownModel
+from gateway.core.types import Endpoint, ServedModel, Zone
+from gateway.endpoints.candidates import CandidateIndex, price_usd
+from tests.unit.harness import MODEL, Rig, cloud, onprem, run
+
+
+def _catalog() -> Catalog:
+    return Catalog(
+        {MODEL: CatalogModel(MODEL, "infer", ("gpu",), declared=False)},
+        {
+            "gpu": Endpoint("gpu", Zone.ONPREM, "triton", {MODEL: ServedModel(MODEL)}),
+            "cloud": Endpoint("cloud", Zone.CLOUD, "openai", {}),
+        },
+    )
+
+
+def test_the_candidates_of_a_model_are_kept_until_the_catalog_changes() -> None:
+    async def main() -> None:
+        rig, catalog = Rig(onprem(), cloud()), _catalog()
+        candidates = CandidateIndex(catalog, rig.registry.states, rig.registry.model_state)
+        before = candidates.for_model(MODEL)
+        assert [candidate.name for candidate in before.all] == ["gpu"]
+        assert candidates.for_model(MODEL) is before
+        catalog.add_undeclared("cloud", [MODEL])
+        assert [candidate.name for candidate in candidates.for_model(MODEL).all] == ["gpu", "cloud"]
+        with pytest.raises(UnknownModel):
+            candidates.for_model("no such model")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("served", "tokens", "usd"),
+    [
+        (ServedModel(MODEL, price_usd=0.5), None, 0.5),
+        (ServedModel(MODEL, price_usd=0.5), 100, 0.5),
+        (ServedModel(MODEL, price_usd_per_1k_tokens=2.0), 500, 1.0),
+        (ServedModel(MODEL, price_usd_per_1k_tokens=2.0), 0, 0.0),
+        (ServedModel(MODEL, price_usd=0.5, price_usd_per_1k_tokens=2.0), 250, 1.0),
+    ],
+)
+def test_a_call_costs_its_price_and_that_of_its_tokens(
+    served: ServedModel, tokens: int | None, usd: float
+) -> None:
+    assert price_usd(served, tokens) == pytest.approx(usd)
