@@ -93,7 +93,7 @@ class Scraping:
             "%s: stalled: %s is asked and has executed nothing for %.1f s; calls there: %d",
             name, model, flat_s, model_state.in_flight,
         )  # fmt: skip
-        # guard: S8.stall-canary lane.breaker.closed -> False
+        # guard: S8.stall-canary model_state.breaker.closed -> False
         model_state.health.stalled = model_state.breaker.closed
         if not model_state.health.proven and model_state.health.open():  # guard: S8.stall-fallback
             self._outcomes.ejected(name, model, "stall")
