@@ -286,7 +286,7 @@ class RunningAttempt(AttemptTimeout):
         if why:
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
         cloud = endpoint.zone is CLOUD
-        # guard: S2.cloud-recheck -> if away and not endpoint.name:
+        # guard: S2.cloud-recheck -> if cloud and not endpoint.name:
         if cloud and not self.services.clouds.takes_another(endpoint.name, self.request.model):
             raise CloudFull(  # others were decided on in the same moment, or came while it waited
                 "the cloud has as many calls as it takes", (endpoint.name,), retry_after_s=1.0
@@ -618,8 +618,8 @@ class OpenedReply:
         """For a frame, since the one before it."""
         attempt = self._attempt
         request, now_s, gap_s = attempt.request, attempt.clock(), attempt.model_state.gap_s
-        # guard: P3.silent-stream -> if went_out_why(attempt.place, attempt.lane) or
-        #   attempt.place.drained:
+        # guard: P3.silent-stream -> if went_out_why(attempt.state, attempt.model_state) or
+        #   attempt.state.drained:
         if went_out_why(attempt.state, attempt.model_state):
             idle_at_s = since_s + parting_s(gap_s)
         else:
