@@ -7,7 +7,7 @@ WORKDIR /build
 RUN python -m venv /opt/spillway
 COPY requirements/gateway.txt requirements/
 RUN /opt/spillway/bin/pip install --require-hashes --requirement requirements/gateway.txt
-# What a call passes through is compiled (docs/compiled.md); --build-arg SPILLWAY_COMPILE= leaves it out.
+# What a call passes through is compiled (docs/explanation/compiled.md); --build-arg SPILLWAY_COMPILE= leaves it out.
 ARG SPILLWAY_COMPILE=1
 COPY requirements/compile.txt requirements/
 # hadolint ignore=DL3008

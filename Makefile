@@ -1,8 +1,8 @@
 # Spillway. `make help` lists what there is; everything installs into .venv, as whoever calls it.
 #
-# Three locked sets share one .venv: run.txt is a part of dev.txt, with the same versions, so
-# `make run` and `make test` can follow each other in any order. Stamps in .venv remember what is
-# installed; a lock file that changes is installed again.
+# The locked sets run.txt, dev.txt and docs.txt have the same versions and share one .venv, so
+# `make run`, `make docs` and `make test` can follow each other in any order. Stamps in .venv remember
+# what is installed; a lock file that changes is installed again.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ STAMPS := $(VENV)/stamps
 PYTHONS := python3.11 /usr/bin/python3.11 python3.12 /usr/bin/python3.12 python3 python3.13
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 # Built with profiles of how it runs, as distributions and python.org's images do it: a call costs a
-# fifth less then (docs/performance.md).
+# fifth less then (docs/explanation/call-cost.md).
 QUICK := import sys, sysconfig; sys.exit(not (sys.base_prefix == "/usr" \
   or "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")))
 
@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Annotated texts for make bench-classify: JSONL files, as loadtests/classify/accuracy.py says.
 DATA := $(wildcard ../shared/data/pii)
 
-.PHONY: help run test quick check format models patterns compiled as-shipped test-compiled lock clean \
+.PHONY: help run test docs quick check format models patterns compiled as-shipped test-compiled lock clean \
   debian bench load fuzz peers bench-classify simulate-seeds
 
 help: ## list these targets
@@ -41,8 +41,12 @@ help: ## list these targets
 run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
 	@$(BIN)/spillway demo $(ARGS)
 
-test: $(STAMPS)/dev models patterns debian ## install what tests need and run all of them
+test: $(STAMPS)/dev $(STAMPS)/docs models patterns debian ## install what tests need and run all of them
 	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(ARGS)
+
+docs: $(STAMPS)/docs ## build docs/ as a site with a search into var/site; broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
+	@echo "var/site/index.html"
 
 quick: $(STAMPS)/dev ## formatting, lint, types and the unit tests that start no process, in a minute
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
@@ -90,8 +94,9 @@ format: $(STAMPS)/dev ## format the code and mend what ruff can mend
 models: ## build what models/ does not carry (needs an installation: run or test)
 	@$(BIN)/python models/build.py
 
+# Beside the installation: the user's cache keeps what was used last, and tests use many settings.
 patterns: ## compile what scans look for, once on a machine (the demo does it by itself)
-	@$(BIN)/spillway prepare
+	@XDG_CACHE_HOME="$(CURDIR)/$(VENV)/share" $(BIN)/spillway prepare
 
 as-shipped: $(STAMPS)/dev
 	@$(BIN)/python -m loadtests.build >/dev/null || ! command -v cc >/dev/null \
@@ -102,7 +107,7 @@ test-compiled: $(STAMPS)/dev models patterns as-shipped ## the tests, of the bui
 	@PYTHONPATH="$(CURDIR)/var/compiled:$(CURDIR)" PYTHONSAFEPATH=1 \
 	  $(BIN)/python -m pytest --import-mode=append -n $(or $(JOBS),3) $(ARGS)
 
-compiled: $(STAMPS)/dev ## compile the gateway into var/compiled (needs a C compiler; docs/compiled.md)
+compiled: $(STAMPS)/dev ## compile the gateway into var/compiled (needs a C compiler; docs/explanation/compiled.md)
 	@rm -rf var/compiled build
 	@SPILLWAY_COMPILE=1 $(BIN)/python -m pip --disable-pip-version-check install --quiet \
 	  --no-deps --no-build-isolation --no-index --target var/compiled .
@@ -146,6 +151,11 @@ $(STAMPS)/venv:
 $(STAMPS)/dev: requirements/dev.txt pyproject.toml | $(STAMPS)/venv
 	@$(BIN)/python requirements/install.py requirements/dev.txt
 	@touch $(STAMPS)/run $@
+
+$(STAMPS)/docs: requirements/docs.txt | $(STAMPS)/venv
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes \
+	  --requirement requirements/docs.txt
+	@touch $@
 
 $(STAMPS)/run: requirements/run.txt pyproject.toml | $(STAMPS)/venv
 	@$(BIN)/python requirements/install.py requirements/run.txt

@@ -30,7 +30,7 @@ from gateway.endpoints.health.prober import Watch
 from gateway.endpoints.health.statistics_poller import Scraping
 from gateway.endpoints.model_discovery import ServerCensus
 from gateway.endpoints.state import EndpointState
-from gateway.endpoints.triton.metrics_relay import Folding
+from gateway.endpoints.triton.metrics_relay import MetricsRelay
 from gateway.endpoints.triton.supervisor import SupervisorPort
 from gateway.endpoints.versions.parts import EndpointParts, build_parts
 from gateway.models.profiling.priors import measured
@@ -54,42 +54,42 @@ class ProcessServices:
 
 class EndpointSet:
     def __init__(
-        self, settings: Settings, grounds: ProcessServices, before: EndpointSet | None = None
+        self, settings: Settings, services: ProcessServices, before: EndpointSet | None = None
     ) -> None:
         self.settings = settings
-        self._grounds = grounds
+        self._services = services
         self.catalog = Catalog.from_settings(settings)
         self._server_places = settings.places()
         self._shared = frozenset(
             name for name in self._server_places if before is not None and self._as(before, name)
         )
-        self.places: dict[str, EndpointState] = {
-            name: before.places[name]
+        self.states: dict[str, EndpointState] = {
+            name: before.states[name]
             if before is not None and name in self._shared
-            else self._place(name, endpoint)
+            else self._new_state(name, endpoint)
             for name, endpoint in self._server_places.items()
         }
-        metrics, clock = grounds.metrics, grounds.clock
+        metrics, clock = services.metrics, services.clock
         self.parts: EndpointParts = build_parts(
-            self.catalog, self.places, metrics, clock, weights(settings.queue, settings.routing),
+            self.catalog, self.states, metrics, clock, weights(settings.queue, settings.routing),
             new_scheduler(
                 settings.queue, settings.routing,
-                grounds.scheduler_failed, grounds.scheduler_resumed,
+                services.scheduler_failed, services.scheduler_resumed,
             ),
-            grounds.spill, settings.health, None if before is None else before.parts,
+            services.spill, settings.health, None if before is None else before.parts,
         )  # fmt: skip
         parts = self.parts
         census = ServerCensus(
             self.catalog, settings.undeclared_models == "onprem", parts.queues.learn, clock
         )
-        self.watch = Watch(self.places, census, metrics)
-        self._tending = CanaryRunner(
+        self.watch = Watch(self.states, census, metrics)
+        self._canary_runner = CanaryRunner(
             parts.registry, parts.outcomes, parts.recovery, CanaryPayloads(self.catalog),
-            CanaryDoors(grounds.log).infer, metrics, clock,
+            CanaryDoors(services.log).infer, metrics, clock,
         )  # fmt: skip
         self._scraping = Scraping(parts.registry, parts.outcomes, metrics, clock)
-        self._folding = Folding(
-            settings.endpoints, grounds.keeper.metrics_port, metrics.triton, metrics,
+        self._metrics_relay = MetricsRelay(
+            settings.endpoints, services.keeper.metrics_port, metrics.triton, metrics,
             settings.health.triton_metrics_s,
         )  # fmt: skip
         self._running: list[asyncio.Task[None]] = []
@@ -102,10 +102,10 @@ class EndpointSet:
 
     async def first_probe(self) -> None:
         """At what is new here; and what up servers have, of which these settings may name more."""
-        names = [n for n in self.places if n not in self._shared]
+        names = [n for n in self.states if n not in self._shared]
         await asyncio.gather(
             *(self.watch.probe(name) for name in names),
-            *(self.watch.learn(name) for name in self._shared if self.places[name].up),
+            *(self.watch.learn(name) for name in self._shared if self.states[name].up),
         )
 
     def begin(self, before: EndpointSet | None = None) -> None:
@@ -114,15 +114,15 @@ class EndpointSet:
             same_queues = _queue_settings(before.settings) == _queue_settings(self.settings)
             self.parts.handover.follow(before.parts.handover, same_queues)
             before._rest(self)
-        watchers = (self.watch, self._tending, self._scraping, self._folding)
+        watchers = (self.watch, self._canary_runner, self._scraping, self._metrics_relay)
         self._run(watcher.run() for watcher in watchers)
 
     def _rest(self, after: EndpointSet) -> None:
         """Only calls that it has are left: they are to be told when one of its servers goes down,
         where nobody else looks at it."""
         self._stop()
-        left = {n: p for n, p in self.places.items() if after.places.get(n) is not p}
-        self._run([Watch(left, _learn_nothing, self._grounds.metrics).run()])
+        left = {n: p for n, p in self.states.items() if after.states.get(n) is not p}
+        self._run([Watch(left, _learn_nothing, self._services.metrics).run()])
 
     def _run(self, some: Iterable[Coroutine[Any, Any, None]]) -> None:
         self._running = [asyncio.create_task(one) for one in some]
@@ -137,14 +137,14 @@ class EndpointSet:
         await asyncio.gather(*self._running, return_exceptions=True)
         others = [*others]
         await self.parts.handover.aclose([other.parts.handover for other in others])
-        shared = {name for other in others for name in other.places}
-        for name in self.places.keys() - shared:
-            self._grounds.metrics.triton.forget(name)
+        shared = {name for other in others for name in other.states}
+        for name in self.states.keys() - shared:
+            self._services.metrics.triton.forget(name)
 
     def _as(self, before: EndpointSet, name: str) -> bool:
         """Whether an endpoint is what it was, so that all that is known of it still holds."""
         old, new = before.settings, self.settings
-        if name not in before.places or old.health != new.health:
+        if name not in before.states or old.health != new.health:
             return False
         was_set, is_set = before._server_places[name], self._server_places[name]
         if old.tls.for_endpoint(was_set) != new.tls.for_endpoint(is_set):
@@ -152,8 +152,8 @@ class EndpointSet:
         was, now = before.catalog.endpoints[name].models, self.catalog.endpoints[name].models
         return all(was[model].model == now[model].model for model in was.keys() & now.keys())
 
-    def _place(self, name: str, settings: EndpointSettings) -> EndpointState:
-        keeper = self._grounds.keeper
+    def _new_state(self, name: str, settings: EndpointSettings) -> EndpointState:
+        keeper = self._services.keeper
         endpoint = endpoint_name(name)
         server = keeper.get(endpoint)
         settings = self.settings.tls.for_endpoint(settings)
@@ -186,5 +186,5 @@ def _queue_settings(settings: Settings) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-async def _learn_nothing(name: str, place: EndpointState) -> bool:
+async def _learn_nothing(name: str, state: EndpointState) -> bool:
     return True

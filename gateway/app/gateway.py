@@ -136,7 +136,7 @@ class Gateway:
         log = WatchedLog(self.audit, decisions) if settings.console.enabled else self.audit
         self.admission = Admission(settings.limits) if worker is None else worker.admission()
         self.collector = self._collector()
-        grounds = ProcessServices(
+        services = ProcessServices(
             self._keeper,
             self.spill,
             self.metrics,
@@ -153,7 +153,7 @@ class Gateway:
             max(limits.max_held_answer_bytes, _LARGEST_HELD * limits.max_answer_bytes)
         )
         self._process = SharedResources(
-            grounds,
+            services,
             self.admission,
             RateLimits(self._clock, self._limit_refused)
             if worker is None
@@ -297,7 +297,7 @@ class Gateway:
             self._compose(alias_key.aliases(self.settings.audit.directory))
             core = self.core
             self._keeper.moved = lambda name: self._spawn(self.core.site.watch.probe(name))
-            self._keeper.heard = lambda name: self.core.site.places[name].heard
+            self._keeper.heard = lambda name: self.core.site.states[name].heard
             self._open_audit()
             stack.push_async_callback(self.audit.aclose)
             await stack.enter_async_context(self._keeping_ledger())
@@ -512,7 +512,7 @@ class Gateway:
 
     def _refresh_gauges(self) -> None:
         site, node = self.core.site, self.core.node
-        status.publish(self.metrics, site.places, site.parts.queues)
+        status.publish(self.metrics, site.states, site.parts.queues)
         self.metrics.held_bytes.set(self.held_bytes.bytes)
         self.metrics.held_answer_bytes.set(self.held_answers.bytes)
         self.metrics.ready.set(self.core.services.inspection.ready())
@@ -548,7 +548,7 @@ class Gateway:
                 for name, model in core.settings.models.items()
                 if model.public
             },
-            "endpoints": status.report(core.site.places),
+            "endpoints": status.report(core.site.states),
             "queues": core.site.parts.queues.report(),
             "shadows": [] if core.shadows is None else core.shadows.report(),
             "models": sorted(core.site.catalog.names()),
@@ -564,7 +564,7 @@ class Gateway:
             "policy": self.core.policy,
             "calls_in_flight": self._calls(),
             "draining": self.admission.draining,
-            "drained": [n for n, place in self.core.site.places.items() if place.drained],
+            "drained": [n for n, state in self.core.site.states.items() if state.drained],
         }
 
     def console_part(self, question: dict[str, Any]) -> dict[str, Any]:

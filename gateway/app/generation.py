@@ -50,7 +50,7 @@ _FETCH_S = 3.0  # for the keys of an issuer that is new; then its tokens are ref
 class SharedResources:
     """What all cores have in common."""
 
-    grounds: ProcessServices
+    services: ProcessServices
     admission: Admission
     limits: RateLimits
     log: DecisionLog
@@ -66,11 +66,11 @@ class SharedResources:
 
     @property
     def metrics(self) -> Metrics:
-        return self.grounds.metrics
+        return self.services.metrics
 
     @property
     def clock(self) -> Clock:
-        return self.grounds.clock
+        return self.services.clock
 
 
 class Core:
@@ -93,7 +93,7 @@ class Core:
         self.site: EndpointSet = (
             before.site
             if before is not None and keeps_site
-            else EndpointSet(settings, process.grounds, None if before is None else before.site)
+            else EndpointSet(settings, process.services, None if before is None else before.site)
         )
         self.node = self._node()
         self.scanning = self._scanning()
@@ -195,7 +195,7 @@ class Core:
         """The way to the endpoint that looks for names, if one does. One of another zone has no
         on-prem door."""
         name = self.settings.classify.names.endpoint
-        return self.site.places[name].onprem if name else None
+        return self.site.states[name].onprem if name else None
 
     def _pseudonyms(self) -> Pseudonyms | None:
         finder = self.scanning.full
@@ -251,7 +251,7 @@ class Core:
             return
         process.admission.limits = settings.limits
         # guard: S5.reload-door without not settings.routing.closes_cloud
-        process.grounds.spill.follow(
+        process.services.spill.follow(
             spill_stop(settings, process.clock),
             spill_limits(settings),
             not settings.routing.closes_cloud,

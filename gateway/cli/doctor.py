@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import importlib.metadata
 import importlib.util
 import os
@@ -11,19 +10,20 @@ import platform
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gateway import __version__
 from gateway.cli import console
 from gateway.core import compiled
-from gateway.endpoints.triton import repository
+from gateway.endpoints.triton import cuda_libraries, repository
+from gateway.endpoints.triton.cuda_libraries import NoReport, Report
+from gateway.endpoints.triton.installation import model_environment
 
-_BEST_FIRST = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
-# A graph of one Identity node, in ONNX: what a provider is tried with.
-_IDENTITY = base64.b64decode(
-    "CAg6NwoQCgFhEgFiIghJZGVudGl0eRIBaVoPCgFhEgoKCAgBEgQKAggBYg8KAWISCgoICAESBAoCCAFCBAoAEBE="
-)
+_BEST_FIRST = (cuda_libraries.TENSORRT, cuda_libraries.CUDA, "CPUExecutionProvider")
+
+_NEWEST_NUMPY = 1  # that the stubs were built with: with 2.5.2 any tensor of texts ends one
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -58,7 +58,7 @@ def examine() -> dict[str, dict[str, Any]]:
         },
         "machine": {"told": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"},
         "gpu": _gpu(),
-        "onnxruntime": _onnxruntime(),
+        **_onnxruntime(),
         "tensorrt": _tensorrt(),
         "triton": _triton(),
         "models": _models(),
@@ -78,48 +78,71 @@ def _gpu() -> dict[str, Any]:
     return {"ok": bool(gpus), "gpus": gpus, "told": "; ".join(gpus) or "none"}
 
 
-def _onnxruntime() -> dict[str, Any]:
-    import onnxruntime  # slow to import, and only looked at here
+def _onnxruntime() -> dict[str, dict[str, Any]]:
+    """As the models of the embedded Triton have it: with their environment, in a process."""
+    try:
+        report = cuda_libraries.probe(model_environment())
+    except NoReport as exc:
+        return {"onnxruntime": {"ok": False, "told": f"does not start: {exc}"}}
+    return {"onnxruntime": _providers(report), "libraries": _libraries(report)}
 
-    loads = [name for name in onnxruntime.get_available_providers() if _loads(name)]
+
+def _providers(report: Report) -> dict[str, Any]:
     both = [n for n in ("onnxruntime", "onnxruntime-gpu") if _version(n)]
-    providers = list(onnxruntime.get_available_providers())
-    words = f"{onnxruntime.__version__}, providers: {', '.join(providers)}"
+    words = f"{report.version}, providers: {', '.join(report.providers)}"
     ok = len(both) == 1
     if not ok:
         words += " - onnxruntime and onnxruntime-gpu overwrite each other: uninstall one"
-    best = next((name for name in _BEST_FIRST if name in loads), "none of them")
+    best = next((name for name in _BEST_FIRST if name in report.loads), "none of them")
     words += f"; models run on {best}"
-    missing = [name for name in providers if name in _BEST_FIRST and name not in loads]
-    if missing and Path("/dev/nvidiactl").exists():
-        ok = False
-        words += (
-            f" - {' and '.join(missing)} cannot be loaded: a library is missing, see NVIDIA's list"
-        )
-    elif missing:
+    absent = [n for n in _BEST_FIRST if n in report.providers and n not in report.loads]
+    if absent and cuda_libraries.DEVICE.exists():
+        ok = ok and cuda_libraries.CUDA in report.loads
+        words += "".join(f" - {name} does not load: {report.cause(name)}" for name in absent)
+    elif absent:
         words += " (this machine has no GPU device)"
     return {
         "ok": ok,
-        "version": onnxruntime.__version__,
-        "providers": providers,
-        "loads": loads,
+        "version": report.version,
+        "providers": list(report.providers),
+        "loads": list(report.loads),
         "told": words,
     }
 
 
-def _loads(provider: str) -> bool:
-    """Whether a session really gets it: ONNX Runtime falls back to the CPU in silence."""
-    import onnxruntime  # slow to import, and only looked at here
+def _libraries(report: Report) -> dict[str, Any]:
+    """Each of CUDA's with its folder; what is missing, with the package that brings it."""
+    if not report.libraries:
+        return {"cuda": None, "libraries": [], "told": "this ONNX Runtime is built without CUDA"}
+    by_folder: dict[str, list[str]] = {}
+    for one in report.libraries:
+        if one.path is not None:
+            names = by_folder.setdefault(str(Path(one.path).parent), [])
+            names += [] if one.name in names else [one.name]
+    parts = [f"{', '.join(names)} from {folder}" for folder, names in by_folder.items()]
+    parts += [_remedy(report, provider) for provider in report.providers]
+    return {
+        "ok": not cuda_libraries.DEVICE.exists()
+        or not any(x.required for x in report.missing(cuda_libraries.CUDA)),
+        "cuda": report.cuda,
+        "libraries": [asdict(one) for one in report.libraries],
+        "told": "; ".join([f"for CUDA {report.cuda}", *filter(None, parts)]),
+    }
 
-    if provider.startswith(("CUDA", "Tensorrt")) and not Path("/dev/nvidiactl").exists():
-        return False  # trying takes seconds, and writes errors of its own
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(_IDENTITY, options, providers=[provider])
-    except Exception:  # noqa: BLE001 - the pybind errors have no base; it does not load
-        return False
-    return bool(session.get_providers()[0] == provider)
+
+def _remedy(report: Report, provider: str) -> str:
+    missing = report.missing(provider)
+    if not missing:
+        return ""
+    names = ", ".join(x.name + ("" if x.required else " (some graphs)") for x in missing)
+    packages = dict.fromkeys(x.package for x in missing if x.package)
+    remedies = [f"pip install {' '.join(map(_quoted, packages))}"] if packages else []
+    remedies += ["install the driver"] if any(x.package is None for x in missing) else []
+    return f"{provider} lacks {names}: {', and '.join(remedies)}"
+
+
+def _quoted(requirement: str) -> str:
+    return f"'{requirement}'" if "<" in requirement else requirement
 
 
 def _tensorrt() -> dict[str, Any]:
@@ -132,7 +155,12 @@ def _tensorrt() -> dict[str, Any]:
 def _triton() -> dict[str, Any]:
     version = _version("nvidia-pytriton")
     if version is not None:
-        return {"embedded": version, "told": f"embedded, from nvidia-pytriton {version}"}
+        words = f"embedded, from nvidia-pytriton {version}"
+        numpy = _version("numpy") or ""
+        fits = int(numpy.partition(".")[0] or 0) <= _NEWEST_NUMPY
+        if not fits:
+            words += f" - NumPy {numpy} ends its stubs at the first text: pip install 'numpy<2'"
+        return {"ok": fits, "embedded": version, "told": words}
     if sys.version_info >= (3, 13):
         return {"ok": False, "embedded": None, "told": "none: it needs Python 3.11 or 3.12"}
     words = "none; pip install 'spillway-gateway[embedded]', or name a server in the settings"

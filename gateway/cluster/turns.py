@@ -51,7 +51,7 @@ class OwnerLine(Protocol):
     def send(self, words: Words) -> None: ...
 
 
-class TurnElsewhere:
+class OwnerTurn:
     """A turn in the owner's queue. Given back exactly once."""
 
     door: None = None  # it goes by the server's own
@@ -80,7 +80,7 @@ class TurnRequests:
     def open(self) -> bool:
         return self._line.open
 
-    async def turn(self, call: QueuedCall, words: Words, deadline: Deadline) -> TurnElsewhere:
+    async def turn(self, call: QueuedCall, words: Words, deadline: Deadline) -> OwnerTurn:
         """Raises what a queue does, or OwnerGone."""
         number = next(self._numbers)
         requested_s = self._clock()
@@ -107,7 +107,7 @@ class TurnRequests:
         if server not in words["servers"]:  # guard: O5.own-group
             self._end(number, answered=False)
             raise OwnerGone("it named a server that is not one of this call's")
-        return TurnElsewhere(
+        return OwnerTurn(
             server, self._clock() - requested_s, lambda answered: self._end(number, answered)
         )
 
@@ -145,7 +145,7 @@ class WorkerQueues:
 
     async def enter(
         self, request: InferenceRequest, call: QueuedCall, group: tuple[str, ...]
-    ) -> Grant | TurnElsewhere:
+    ) -> Grant | OwnerTurn:
         """A turn at one of these servers. Raises what a queue does."""
         if self._asking.open:
             try:

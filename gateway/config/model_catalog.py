@@ -159,9 +159,9 @@ def _gpu_usd_per_hour(place: str, settings: Settings) -> float:
 
 def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
     endpoint = settings.endpoints[endpoint_name(place)]
-    away = endpoint.zone is Zone.CLOUD
+    cloud = endpoint.zone is Zone.CLOUD
     unknown = settings.costs.unknown_usd_per_1k_tokens
-    # guard: B2.unknown-price 0.0 if s.priced or not away else unknown -> 0.0 * unknown
+    # guard: B2.unknown-price 0.0 if s.priced or not cloud else unknown -> 0.0 * unknown
     return {
         name: ServedModel(
             model=s.model or name,
@@ -173,9 +173,9 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
             price_usd_per_1k_input_tokens=s.price_usd_per_1k_input_tokens,
             price_usd_per_1k_output_tokens=s.price_usd_per_1k_output_tokens,
             price_usd_per_1k_cached_tokens=s.price_usd_per_1k_cached_tokens,
-            assumed_usd_per_1k_tokens=0.0 if s.priced or not away else unknown,
-            egress_usd_per_gb=endpoint.egress_usd_per_gb if away else 0.0,
-            gpu_usd_per_hour=0.0 if s.priced or away else _gpu_usd_per_hour(place, settings),
+            assumed_usd_per_1k_tokens=0.0 if s.priced or not cloud else unknown,
+            egress_usd_per_gb=endpoint.egress_usd_per_gb if cloud else 0.0,
+            gpu_usd_per_hour=0.0 if s.priced or cloud else _gpu_usd_per_hour(place, settings),
         )
         for name, model in settings.models.items()
         for at, s in model.placed(name)

@@ -1,4 +1,4 @@
-"""Whether this installation is compiled (docs/compiled.md)."""
+"""Whether this installation is compiled (docs/explanation/compiled.md)."""
 
 from __future__ import annotations
 

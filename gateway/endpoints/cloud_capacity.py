@@ -20,8 +20,8 @@ _RECHECK_S = 0.5  # for what tells nobody: a slow start that goes on, a server t
 class Clouds:
     def __init__(
         self,
-        places: Mapping[str, EndpointState],
-        lane: Callable[[str, str], ModelState],
+        states: Mapping[str, EndpointState],
+        model_state: Callable[[str, str], ModelState],
         clock: Clock,
         elsewhere: Callable[[str], int],
         siblings: Sequence[object],
@@ -29,16 +29,16 @@ class Clouds:
     ) -> None:
         """`elsewhere`: calls that settings of before have there, beside those of its place; asked
         while there are such, `siblings`. `line`: where calls of all these settings wait."""
-        self._places = places
+        self._states = states
         self._siblings = siblings
-        self._lane = lane
+        self._model_state = model_state
         self._clock = clock
         self._elsewhere = elsewhere
         self.line = line
         self._limits = {
-            name: _limit(place, clock)
-            for name, place in places.items()
-            if place.settings.zone is Zone.CLOUD
+            name: _limit(state, clock)
+            for name, state in states.items()
+            if state.settings.zone is Zone.CLOUD
         }
 
     def __contains__(self, name: str) -> bool:
@@ -57,11 +57,11 @@ class Clouds:
 
     def takes_another(self, name: str, model: str) -> bool:
         """Whether there is room, with what is there and what it can take."""
-        place, limit = self._places[name], self._limits[name]
-        slowly = place.model_states[model].health.slow_start.going
+        state, limit = self._states[name], self._limits[name]
+        slowly = state.model_states[model].health.slow_start.going
         if slowly or limit.closed_until_s or self._siblings:
             return limit.room(self._used(name, model))
-        return place.in_flight < limit.limit
+        return state.in_flight < limit.limit
 
     def room(self, name: str, model: str) -> int:
         """How many calls it takes now."""
@@ -72,23 +72,23 @@ class Clouds:
         return self._room(name, model, 0)
 
     def _room(self, name: str, model: str, used: int) -> int:
-        lane = self._lane(name, model)
-        if unavailable_why(self._places[name], lane):
+        model_state = self._model_state(name, model)
+        if unavailable_why(self._states[name], model_state):
             return 0
-        if not lane.breaker.closed:
+        if not model_state.breaker.closed:
             return 1  # the probe of a half-open breaker
         limit = self._limits[name]
-        share = lane.health.slow_start.share()
+        share = model_state.health.slow_start.share()
         return max(1, int((limit.limit - used) * share)) if limit.room(used) else 0
 
     def _used(self, name: str, model: str) -> int:
-        share = self._lane(name, model).health.slow_start.share()
+        share = self._model_state(name, model).health.slow_start.share()
         in_flight = self._in_flight(name)
         return in_flight if share == 1.0 else math.ceil(in_flight / share)
 
     def _in_flight(self, name: str) -> int:
         # guard: O2.cloud-carryover -> return self._places[name].in_flight
-        return self._places[name].in_flight + self._elsewhere(name)
+        return self._states[name].in_flight + self._elsewhere(name)
 
     def offer(self, name: str) -> None:
         """A place may have become free there: whoever has waited for it may take it."""
@@ -107,7 +107,7 @@ class Clouds:
         can go on `otherwise`: True, and it is decided on anew. False at once where it would be late
         behind those who wait already, and when its time is over."""
         names, model = frozenset(endpoints), request.model
-        times = {name: self._lane(name, model).times.usual_s for name in names}
+        times = {name: self._model_state(name, model).times.usual_s for name in names}
         # guard: D5.cloud-wait -> latest_s = request.deadline.at_s
         latest_s = request.deadline.at_s - min(times.values(), default=math.inf)
         waits_s = (self._pace(n, times[n]).wait_s(self.line.ahead(n, latest_s)) for n in names)
@@ -132,10 +132,10 @@ class Clouds:
         return min((s for s in closed if s > 0.0), default=_RECHECK_S)
 
     def _out(self, name: str, model: str) -> bool:
-        return bool(unavailable_why(self._places[name], self._lane(name, model)))
+        return bool(unavailable_why(self._states[name], self._model_state(name, model)))
 
 
-def _limit(place: EndpointState, clock: Clock) -> AdaptiveLimit:
-    if place.room is None:
-        place.room = AdaptiveLimit(place.settings.max_in_flight, clock)
-    return place.room
+def _limit(state: EndpointState, clock: Clock) -> AdaptiveLimit:
+    if state.room is None:
+        state.room = AdaptiveLimit(state.settings.max_in_flight, clock)
+    return state.room

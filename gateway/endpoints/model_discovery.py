@@ -58,54 +58,54 @@ class ServerCensus:
         self._known_trials: RowTrials | None = None
         self._executions: set[tuple[str, str]] = set()  # of which endpoints, models it was told
 
-    async def __call__(self, name: str, place: EndpointState) -> bool:
+    async def __call__(self, name: str, state: EndpointState) -> bool:
         """Whether all is known of it, or never will be. Raises GatewayError."""
-        for gone in place.unbatched.keys() - self._catalog.endpoints[name].models.keys():
-            del place.unbatched[gone]
-        self._hold_apart(name, place)  # guard: E4.untried-server
-        if place.inspector is None:
+        for gone in state.unbatched.keys() - self._catalog.endpoints[name].models.keys():
+            del state.unbatched[gone]
+        self._hold_apart(name, state)  # guard: E4.untried-server
+        if state.inspector is None:
             return True
-        if place.settings.kind != "triton":
-            tried = await self._try_rows(name, place, place.inspector)
-            return await self._read_tensors(name, place.inspector) and tried
-        onprem = place.settings.zone is Zone.ONPREM
+        if state.settings.kind != "triton":
+            tried = await self._try_rows(name, state, state.inspector)
+            return await self._read_tensors(name, state.inspector) and tried
+        onprem = state.settings.zone is Zone.ONPREM
         if self._undeclared and onprem and name == endpoint_name(name):
-            self._catalog.add_undeclared(name, await self._models(place.inspector))
-            self._hold_apart(name, place)
+            self._catalog.add_undeclared(name, await self._models(state.inspector))
+            self._hold_apart(name, state)
         tried = True
         for model, served in self._catalog.endpoints[name].models.items():
             try:
-                config = await self._config(place.inspector, served.model)
+                config = await self._config(state.inspector, served.model)
             except GatewayError as exc:
                 log.warning("%s: no config of %s: %s", name, model, exc.reason)
                 continue
             rows = _config_rows(config)
-            tried &= await self._report_rows(name, place, model, rows, _execution(config))
+            tried &= await self._report_rows(name, state, model, rows, _execution(config))
             self._report_tensors(name, model, config.input, config.output)
         return tried and not self._unknown(name)
 
-    def _hold_apart(self, name: str, place: EndpointState) -> None:
+    def _hold_apart(self, name: str, state: EndpointState) -> None:
         """Until its server has told how it executes a model, and was tried, calls that it could
         join go there one at a time."""
-        if place.settings.zone is not Zone.ONPREM or place.settings.kind == "openai":
+        if state.settings.zone is not Zone.ONPREM or state.settings.kind == "openai":
             return
         for model in self._catalog.endpoints[name].models:
             declared = self._catalog.models.get(model)
             if declared is None or (name, model) in self._executions or declared.rows_independent:
                 continue
-            if place.settings.kind == "triton" or _may_join(declared):
+            if state.settings.kind == "triton" or _may_join(declared):
                 why = "its server has not told what it takes"
-                place.unbatched.setdefault(model, RowVerdict(Rows.UNTRIED, why))
+                state.unbatched.setdefault(model, RowVerdict(Rows.UNTRIED, why))
                 self._learnt(model, name, Execution(apart=True))
 
-    async def _try_rows(self, name: str, place: EndpointState, inspector: Inspector) -> bool:
+    async def _try_rows(self, name: str, state: EndpointState, inspector: Inspector) -> bool:
         """Of models that the settings say are executed in batches."""
         tried = True
         for model, served in self._catalog.endpoints[name].models.items():
             declared = self._catalog.models.get(model)
-            if place.settings.zone is not Zone.ONPREM or declared is None:
+            if state.settings.zone is not Zone.ONPREM or declared is None:
                 continue
-            if place.settings.kind == "openai" or not _may_join(declared):
+            if state.settings.kind == "openai" or not _may_join(declared):
                 continue
             metadata = await self._metadata(name, inspector, model, served)
             if metadata is None:
@@ -115,43 +115,43 @@ class ServerCensus:
             inputs = [Input(i.name, i.datatype, tuple(i.shape)[1:]) for i in metadata.inputs]
             rows = _Rows(True, inputs if batched else [], declared.max_batch, b"")
             tried &= await self._report_rows(
-                name, place, model, rows, Execution(declared.max_batch)
+                name, state, model, rows, Execution(declared.max_batch)
             )
         return tried
 
     async def _report_rows(
-        self, name: str, place: EndpointState, model: str, rows: _Rows, execution: Execution
+        self, name: str, state: EndpointState, model: str, rows: _Rows, execution: Execution
     ) -> bool:
         """How the server executes the model, and whether it may join calls. False: it is to be
         asked again."""
-        verdict, final = await self._verdict(name, place, model, rows)
+        verdict, final = await self._verdict(name, state, model, rows)
         self._executions.add((name, model))
         apart = verdict is not None and verdict.rows is not Rows.INDEPENDENT
         self._learnt(model, name, replace(execution, apart=apart))
-        before = place.unbatched.pop(model, None)
+        before = state.unbatched.pop(model, None)
         if verdict is not None and apart:
-            place.unbatched[model] = verdict
+            state.unbatched[model] = verdict
             if verdict != before:
                 self._say_unbatched(name, model, verdict)
         return final
 
     async def _verdict(
-        self, name: str, place: EndpointState, model: str, rows: _Rows
+        self, name: str, state: EndpointState, model: str, rows: _Rows
     ) -> tuple[RowVerdict | None, bool]:
         declared = self._catalog.models.get(model)
-        if declared is None or place.settings.zone is not Zone.ONPREM:
+        if declared is None or state.settings.zone is not Zone.ONPREM:
             return None, True
         if not rows.joined and declared.rows_independent is not False:
             return None, True
         served = self._catalog.endpoints[name].models[model]
-        assert place.inspector is not None
+        assert state.inspector is not None
         try:
             question = service_pb2.ModelMetadataRequest(name=served.model, version=served.version)
-            answer = await place.inspector.grpc(
+            answer = await state.inspector.grpc(
                 "ModelMetadata", question.SerializeToString(), _TIMEOUT_S
             )  # which versions there are
             verdict = await self._trials.verdict(
-                place, declared, served, rows.inputs, rows.largest, rows.config + answer
+                state, declared, served, rows.inputs, rows.largest, rows.config + answer
             )
         except (GatewayError, ServerNotReady) as exc:
             why = str(exc) if isinstance(exc, ServerNotReady) else failure_reason(exc)
@@ -172,7 +172,7 @@ class ServerCensus:
         log.log(
             logging.WARNING if grave else logging.INFO,
             "%s: one call at a time goes to %s, which the server would join into batches; its rows "
-            "are %s", name, model, verdict,
+            "are %s", name, model, str(verdict),
         )  # fmt: skip
 
     async def _metadata(

@@ -41,16 +41,16 @@ class Snapshots:
         self._siblings = handover.siblings
         self._spill = spill
         self._clock = clock
-        self._standing: dict[str, CachedDecision] = {}  # by model, of calls that may leave
-        self._staying: dict[str, CachedDecision] = {}  # of those that may not
+        self._cloud_decisions: dict[str, CachedDecision] = {}  # by model, of calls that may leave
+        self._onprem_decisions: dict[str, CachedDecision] = {}  # of those that may not
 
     def decide(
         self, request: InferenceRequest, classification: Classification, policy: Policy
     ) -> Decision:
         """What the policy makes of the states of now. Raises what it does."""
         model, changes = request.model, self._catalog.changes
-        # guard: O3.leave-kind -> known = self._standing
-        known = self._staying if classification.restricted else self._standing
+        # guard: O3.leave-kind -> known = self._cloud_decisions
+        known = self._onprem_decisions if classification.restricted else self._cloud_decisions
         standing, candidates = known.get(model), self._candidates.for_model(model)
         alike = candidates.serves_alike(request)
         if standing is not None and alike:  # guard: S10.standing-needs minus 2

@@ -38,7 +38,7 @@ class AttemptTimeout:
     keeps its connections open and would hold every call to its deadline.
     """
 
-    lane: ModelState
+    model_state: ModelState
     ends_s = 0.0  # on the clock of the lane
     begun = False  # it has no other place any more
     may_last = False  # beyond its end: `last_check` is asked then
@@ -59,13 +59,13 @@ class AttemptTimeout:
 
     def waits(self, ends_s: float, now_s: float) -> AttemptTimeout:
         """From now until then; to be entered at once."""
-        lane = self.lane
-        task = lane.running.task()
+        model_state = self.model_state
+        task = model_state.running.task()
         self._task, self._cancelling = task, task.cancelling()
         self.ends_s = ends_s
-        if ends_s < lane.looks_s:
-            lane.watch(ends_s, now_s)
-        lane.health.claim(self, now_s)
+        if ends_s < model_state.looks_s:
+            model_state.watch(ends_s, now_s)
+        model_state.health.claim(self, now_s)
         return self
 
     def __enter__(self) -> AttemptTimeout:
@@ -78,9 +78,9 @@ class AttemptTimeout:
         at: TracebackType | None,
     ) -> None:
         if error is None or not isinstance(error, _UNHEARD):
-            self.lane.health.heard(self)
+            self.model_state.health.heard(self)
         else:
-            self.lane.health.gave_up(self)
+            self.model_state.health.gave_up(self)
         # guard: A10.waiting-task -> task = self._task
         task, self._task = self._task, None  # which may have this as its result, or in its failure
         if self.ran_out:
@@ -94,8 +94,8 @@ class AttemptTimeout:
         self.may_last = False
         if at_s < self.ends_s:
             self.ends_s = at_s
-            if at_s < self.lane.looks_s:
-                self.lane.watch(at_s, now_s)
+            if at_s < self.model_state.looks_s:
+                self.model_state.watch(at_s, now_s)
 
     def run_out(self) -> None:
         self.ran_out = True
@@ -205,10 +205,10 @@ class EndpointState:
     ) -> None:
         """A frozen server keeps its connections open: who waits for it is told at once, and who is
         being answered when no more comes."""
-        for lane in self.model_states.values():
-            now_s = lane.health.clock()
-            parting_at_s = now_s + parting_s(lane.gap_s)
-            for waiting in lane.waiting:
+        for model_state in self.model_states.values():
+            now_s = model_state.health.clock()
+            parting_at_s = now_s + parting_s(model_state.gap_s)
+            for waiting in model_state.waiting:
                 # guard: A4.ejected-endpoint -> if which(waiting) and (not waiting.begun):
                 if which(waiting):
                     # guard: A4.active-stream -> waiting.ends_by(now_s, now_s)
@@ -221,40 +221,40 @@ class EndpointState:
     @property
     def heard(self) -> int:
         """Grows with every answer of the endpoint."""
-        return sum(lane.health.heard_count for lane in self.model_states.values())
+        return sum(model_state.health.heard_count for model_state in self.model_states.values())
 
     def went_down(self) -> None:
         self.up = False
-        for lane in self.model_states.values():
-            lane.health.put_out()
+        for model_state in self.model_states.values():
+            model_state.health.put_out()
         self.give_up_waiting()  # guard: A6.ejected-waiter
 
     def server_up(self) -> None:
         self.up = True
-        for lane in self.model_states.values():
-            lane.health.server_up()
+        for model_state in self.model_states.values():
+            model_state.health.server_up()
 
 
-def refused_why(place: EndpointState, lane: ModelState, tenant: str) -> str:
+def refused_why(state: EndpointState, model_state: ModelState, tenant: str) -> str:
     """Why no call of this caller may go there now; empty when one may."""
-    why = unavailable_why(place, lane)
+    why = unavailable_why(state, model_state)
     # guard: A6.caller-ejection
-    if not why and lane.suspects.suspended and lane.suspects.refuses(tenant):
+    if not why and model_state.suspects.suspended and model_state.suspects.refuses(tenant):
         return "ejected"
     return why
 
 
-def went_out_why(place: EndpointState, lane: ModelState) -> str:
+def went_out_why(state: EndpointState, model_state: ModelState) -> str:
     """Why a call that is there waits in vain; empty when it does not. An endpoint that is drained
     finishes the calls that it has."""
-    why = unavailable_why(place, lane)
+    why = unavailable_why(state, model_state)
     return "" if why == "drained" else why
 
 
-def unavailable_why(place: EndpointState, lane: ModelState) -> str:
+def unavailable_why(state: EndpointState, model_state: ModelState) -> str:
     """Why no call at all may go there now; empty when one may."""
-    if not place.up:
+    if not state.up:
         return "down"
-    if lane.breaker.open_until_s and not lane.breaker.admits():
+    if model_state.breaker.open_until_s and not model_state.breaker.admits():
         return "ejected"
-    return "drained" if place.drained else ""  # guard: P3.new-calls -> return ''
+    return "drained" if state.drained else ""  # guard: P3.new-calls -> return ''

@@ -153,9 +153,9 @@ class RunningAttempt(AttemptTimeout):
         self.services, self.clock, self.log = services, services.clock, log
         self.request, self.classification, self.decision = request, classification, decision
         self.endpoint, self.turn = endpoint, turn
-        model, place = request.model, services.registry.states[endpoint.name]
+        model, state = request.model, services.registry.states[endpoint.name]
         self.served = endpoint.models[model]
-        self.place, self.lane = place, place.model_states[model]
+        self.state, self.model_state = state, state.model_states[model]
         if request.trace.sampled:
             self.span = request.trace.begin("attempt")
 
@@ -178,10 +178,10 @@ class RunningAttempt(AttemptTimeout):
         now; it is looked at again before the call goes."""
         services, endpoint, request = self.services, self.endpoint, self.request
         try:
-            away = endpoint.zone is CLOUD
-            if not (away and just_decided):
+            cloud = endpoint.zone is CLOUD
+            if not (cloud and just_decided):
                 self._still_available()
-            if away:  # much may have changed when what it takes is there
+            if cloud:  # much may have changed when what it takes is there
                 # guard: S5.attempt-reserve
                 self.reserved = services.spill.reserve_for(request, self.served)
                 if not self.reserved.leased:  # guard: S5.attempt-reserve
@@ -193,17 +193,17 @@ class RunningAttempt(AttemptTimeout):
                 0.0 if self.turn is None else self.turn.queued_s,
                 self.sent_as,
             )
-            if away:
+            if cloud:
                 if record is not None and self.log.before_dispatch:
                     await self.log.on_record(record)  # guard: B8.send-record
                 self._still_available()  # guard: B8.cloud-recheck
                 if request.deadline.passed():  # guard: D1.durable-record
                     raise DeadlineExceeded("the latency budget ran out before it was sent")
             self.epoch = services.outcomes.started(endpoint, request.model, request.tenant)
-            if self.place.gpu_time is not None:
-                self.gpu_mark = self.place.gpu_time.enters()
+            if self.state.gpu_time is not None:
+                self.gpu_mark = self.state.gpu_time.enters()
             now_s = self.sent_s = self.clock()
-            times = self.lane.times
+            times = self.model_state.times
             self.high_s, self.sample = times.high_s, times.sample
             least_s = services.registry.health.response_floor_ms / 1000
             # guard: D1.answer-wait -> with self.waits(now_s + 100000.0, now_s):
@@ -262,7 +262,7 @@ class RunningAttempt(AttemptTimeout):
     def _too_late(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out before the answer began")
-        if why := went_out_why(self.place, self.lane):
+        if why := went_out_why(self.state, self.model_state):
             return UpstreamGivenUp("the endpoint went out before it answered", reason=why)
         if self.clock() - (self.sent_s or 0.0) >= self._give_up_s():
             return UpstreamSilent("the endpoint gave no answer in many times its usual time")
@@ -271,23 +271,23 @@ class RunningAttempt(AttemptTimeout):
     def too_late_to_go_on(self) -> GatewayError:
         if self.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out while the answer was streaming")
-        if why := went_out_why(self.place, self.lane):
+        if why := went_out_why(self.state, self.model_state):
             return UpstreamGivenUp("the endpoint went out while it was answering", reason=why)
         return UpstreamSilent("the endpoint has stopped in the middle of its answer")
 
     def _still_available(self) -> None:
         """An endpoint may fail while a call waits in its queue or at another one; then the call
         tries its next place at once instead of an endpoint that is known to be out (A6)."""
-        endpoint, lane = self.endpoint, self.lane
+        endpoint, model_state = self.endpoint, self.model_state
         # guard: A6.ejected-reroute -> why = ''
-        why = refused_why(self.place, lane, self.request.tenant)
-        if not why and lane.health.slow_since_s is not None:
+        why = refused_why(self.state, model_state, self.request.tenant)
+        if not why and model_state.health.slow_since_s is not None:
             why = self._better_elsewhere()
         if why:
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
-        away = endpoint.zone is CLOUD
-        # guard: S2.cloud-recheck -> if away and not endpoint.name:
-        if away and not self.services.clouds.takes_another(endpoint.name, self.request.model):
+        cloud = endpoint.zone is CLOUD
+        # guard: S2.cloud-recheck -> if cloud and not endpoint.name:
+        if cloud and not self.services.clouds.takes_another(endpoint.name, self.request.model):
             raise CloudFull(  # others were decided on in the same moment, or came while it waited
                 "the cloud has as many calls as it takes", (endpoint.name,), retry_after_s=1.0
             )
@@ -295,23 +295,23 @@ class RunningAttempt(AttemptTimeout):
     def _better_elsewhere(self) -> str:
         if self.classification.restricted or self.decision.attempts[-1] is self.endpoint:
             return ""
-        return "slow" if self.lane.health.state == "slow" else ""
+        return "slow" if self.model_state.health.state == "slow" else ""
 
     def _open(self) -> Awaitable[ReplyStream]:
-        place, request = self.place, self.request
+        state, request = self.state, self.request
         if self.span is not None:  # what the server does is within this attempt
             onwards = request.trace.onwards(self.span, request.traceparent)
             request = replace(request, traceparent=onwards)
         if self.endpoint.zone is CLOUD:
-            if place.cloud is None or not self.sent_as:
+            if state.cloud is None or not self.sent_as:
                 raise EgressForbidden(self.request.id)
             # guard: B8.cloud-id without self.sent_as
             cleared = Cleared(request, self.classification, self.decision, self.sent_as)
-            return place.cloud.infer(cleared, self.served)
-        if place.onprem is None:
+            return state.cloud.infer(cleared, self.served)
+        if state.onprem is None:
             raise EgressForbidden(self.request.id)
         door = self.turn.door if self.turn is not None else None
-        return (door or place.onprem).infer(request, self.served)
+        return (door or state.onprem).infer(request, self.served)
 
     async def aclose(self) -> None:
         await self.finish(None, "cancelled")
@@ -372,8 +372,8 @@ class RunningAttempt(AttemptTimeout):
         # guard: B3.attempt-cost -> if self.epoch is not None and self.answered:
         if self.epoch is not None:
             usage = counted or self._total_usage()
-            if self.place.gpu_time is not None:
-                cost = self._onprem_cost(self.place.gpu_time, usage)
+            if self.state.gpu_time is not None:
+                cost = self._onprem_cost(self.state.gpu_time, usage)
             # guard: B3.unserved-free -> cost = tariff.in_the_cloud(self.request, self.served,
             #   usage, self.frames, self.received_bytes)
             elif counted is not None or not unserved:
@@ -530,9 +530,9 @@ class AttemptPassage:
             self._report(now_s)
 
     def _report(self, now_s: float) -> None:
-        lane = self._attempt.lane
-        lane.gaps.observe(self._gap_s)
-        lane.health.heard_from(self._attempt, now_s)
+        model_state = self._attempt.model_state
+        model_state.gaps.observe(self._gap_s)
+        model_state.health.heard_from(self._attempt, now_s)
         self._reported_s, self._gap_s = now_s, 0.0
 
 
@@ -596,7 +596,7 @@ class OpenedReply:
         self._since_s = None
         with self._waits(since_s):
             frame = await anext(stream)
-        attempt.lane.gaps.observe(attempt.clock() - since_s)
+        attempt.model_state.gaps.observe(attempt.clock() - since_s)
         attempt.on_frame(frame)
         return frame
 
@@ -617,10 +617,10 @@ class OpenedReply:
     def _waits(self, since_s: float) -> AttemptTimeout:
         """For a frame, since the one before it."""
         attempt = self._attempt
-        request, now_s, gap_s = attempt.request, attempt.clock(), attempt.lane.gap_s
-        # guard: P3.silent-stream -> if went_out_why(attempt.place, attempt.lane) or
-        #   attempt.place.drained:
-        if went_out_why(attempt.place, attempt.lane):
+        request, now_s, gap_s = attempt.request, attempt.clock(), attempt.model_state.gap_s
+        # guard: P3.silent-stream -> if went_out_why(attempt.state, attempt.model_state) or
+        #   attempt.state.drained:
+        if went_out_why(attempt.state, attempt.model_state):
             idle_at_s = since_s + parting_s(gap_s)
         else:
             idle_at_s = since_s + idle_s(gap_s, attempt.services.registry.health)

@@ -114,14 +114,14 @@ class Dispatcher:
         first = decision.attempts[0]
         if first.zone not in decision.zones:  # guard: M3.dispatched-zone
             raise EgressForbidden(request.id)
-        away = first.zone is CLOUD
-        if self._hedging or request.trace.sampled or not (away or self._own_queues):
+        cloud = first.zone is CLOUD
+        if self._hedging or request.trace.sampled or not (cloud or self._own_queues):
             with request.trace.stage("dispatch"):
                 return await self._along(_Route(request, clearance, decision, log))
         # As most calls: it is sent to the cloud or to a server that is idle, which answers. Where
         # it may go else is thought of when it does not.
         turn: GrantPort | None = None
-        if away:
+        if cloud:
             known = clearance.classification.complete
             await clearance.to_leave()
         else:
@@ -143,7 +143,7 @@ class Dispatcher:
             return await attempt.start(just_decided=known)
         except GatewayError as exc:
             route = _Route(request, clearance, decision, log)
-            if away:
+            if cloud:
                 route.clouds.popleft()
             route.attempt = attempt
             if not route.goes_on(exc):
@@ -282,7 +282,7 @@ class Dispatcher:
 
     async def _hedged(self, attempt: RunningAttempt, route: _Route) -> RunningAttempt:
         others, clearance = route.clouds, route.clearance
-        times = attempt.lane.times
+        times = attempt.model_state.times
         if times.cold:  # guard: D6.hedge-estimate
             return await attempt.start()
 

@@ -39,7 +39,7 @@ class Batcher:
         start_s = instance.free_s(now_s)
         calls: list[QueuedCall] = []
         if self._line.calls:
-            most = instance.standing.room  # guard: S2.batch-room -> most = 1 << 30
+            most = instance.status.room  # guard: S2.batch-room -> most = 1 << 30
             calls = self._take(instance, min(self._how_many(instance, start_s), most))
         if self._put_off:
             self._add_put_off(calls, instance, start_s, now_s)
@@ -106,7 +106,7 @@ class Batcher:
         room = 0 if self._line.calls else rows
         if room <= 0 and owed >= 1.0:
             room = 1
-        room = min(room, instance.standing.room - len(calls))
+        room = min(room, instance.status.room - len(calls))
         tightest_s = min((call.deadline_s for call in calls), default=math.inf)
         for call in list(self._put_off.values()):
             if room <= 0:

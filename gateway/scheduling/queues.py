@@ -1,7 +1,7 @@
 """The queues of every model, and what their schedulers are told of a call and of the cloud.
 
 A group is the on-prem servers that may serve a call, mostly all of its model's. It has one queue:
-two queues in front of one server do not see each other (docs/simulation.md).
+two queues in front of one server do not see each other (docs/explanation/simulation.md).
 
 Where a model's calls end one by one (generation, streams), every call counts as a batch of its own
 in one of many instances, and its server makes what batches it likes: one long answer would else

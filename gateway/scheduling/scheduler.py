@@ -329,7 +329,7 @@ class Scheduler:
         if len(due) > 1:
             due.sort(key=lambda i: i.free_s(now_s) + i.model.predict_s(1.0))
         for instance in due:
-            if not instance.standing.may_send(self._first_due_s):
+            if not instance.status.may_send(self._first_due_s):
                 self._deferred = True
                 continue
             calls = self._batcher.next(instance, now_s)
@@ -358,7 +358,7 @@ class Scheduler:
         longest_s = _LATEST_LEAD * instance.model.predict_s(work)
         if self.lead_s is not None:
             return min(self.lead_s, longest_s)
-        network_s = 2 * instance.standing.round_trip_s + 2 * instance.model.sigma_s
+        network_s = 2 * instance.status.round_trip_s + 2 * instance.model.sigma_s
         return min(network_s + instance.lead.share * longest_s, longest_s)
 
     # Bookkeeping

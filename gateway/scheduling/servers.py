@@ -125,7 +125,7 @@ class Instance:
     number: int  # of those of the group
     server: str
     model: BatchModel
-    standing: ServerStatus = field(default_factory=ServerStatus)
+    status: ServerStatus = field(default_factory=ServerStatus)
     bursts: list[Burst] = field(default_factory=list)
     overtaken: set[int | str] = field(default_factory=set)  # not answered, though later ones were
     lead: Lead = field(default_factory=Lead)
@@ -146,51 +146,51 @@ class Instance:
     def send_one(self, call: QueuedCall, now_s: float) -> None:
         """What `send` does with one call, where this is the first instance of its server that is
         idle."""
-        standing = self.standing
-        if standing.gpu.shared:
+        status = self.status
+        if status.gpu.shared:
             self.send((call,), now_s)
             return
-        self.began_s = began_s = now_s + standing.round_trip_s
+        self.began_s = began_s = now_s + status.round_trip_s
         self.bursts.append(Burst(call.work, began_s, {call.id}, False, now_s == self.ended_s))
-        standing.in_flight += 1
-        standing.running += 1
-        heapq.heappop(standing.idle)
+        status.in_flight += 1
+        status.running += 1
+        heapq.heappop(status.idle)
 
     def send(self, calls: tuple[QueuedCall, ...], now_s: float) -> None:
-        standing, bursts = self.standing, self.bursts
-        gpu, earliest_s = standing.gpu, now_s + standing.round_trip_s
+        status, bursts = self.status, self.bursts
+        gpu, earliest_s = status.gpu, now_s + status.round_trip_s
         work, ids = sum([call.work for call in calls]), {call.id for call in calls}
         burst = Burst(work, earliest_s, ids, bool(bursts), now_s == self.ended_s)
         bursts.append(burst)
-        standing.in_flight += len(calls)  # guard: S2.sent-count
+        status.in_flight += len(calls)  # guard: S2.sent-count
         if gpu.shared:
             gpu.sent()
         if not burst.ahead:
-            standing.running += 1
-            if standing.idle[0] == self.number:
-                heapq.heappop(standing.idle)
+            status.running += 1
+            if status.idle[0] == self.number:
+                heapq.heappop(status.idle)
             else:
-                standing.idle.remove(self.number)
-                heapq.heapify(standing.idle)
+                status.idle.remove(self.number)
+                heapq.heapify(status.idle)
             self._begin(earliest_s, now_s)
         elif gpu.shared:
             self._observe(now_s)
 
     def _begin(self, at_s: float, now_s: float) -> None:
         self.began_s = at_s
-        if self.standing.gpu.shared:
-            self.contended_s = self.standing.gpu.overlap_s(now_s)
+        if self.status.gpu.shared:
+            self.contended_s = self.status.gpu.overlap_s(now_s)
             self._observe(now_s)
 
     def _observe(self, now_s: float) -> None:
         needs_s = self.model.predict_s(self.bursts[0].work)
-        self.standing.gpu.runs(self.standing.number, needs_s, self.end_s(now_s), now_s)
+        self.status.gpu.runs(self.status.number, needs_s, self.end_s(now_s), now_s)
 
     def free_s(self, now_s: float) -> float:
         """When everything that is with it should be done; never in the past."""
         end_s = self.end_s(now_s) if self.bursts else now_s
-        standing = self.standing
-        return max(end_s, standing.taken_until_s(now_s)) if standing.gpu.shared else end_s
+        status = self.status
+        return max(end_s, status.taken_until_s(now_s)) if status.gpu.shared else end_s
 
     def end_s(self, now_s: float) -> float:
         """When its own batches should be done, of which there must be one."""
@@ -207,16 +207,16 @@ class Instance:
 
     def due_s(self, now_s: float, lead_s: float) -> float:
         """When it should be sent its next batch; inf: not before something happens."""
-        bursts, standing = self.bursts, self.standing
+        bursts, status = self.bursts, self.status
         if bursts and (lead_s <= 0.0 or len(bursts) >= _AT_MOST):  # guard: S4.batch-depth minus 4
             return math.inf
-        if not (standing.up and standing.room):
+        if not (status.up and status.room):
             return math.inf
         due_s = now_s
         if bursts:
             end_s = self.began_s + self.model.predict_s(bursts[0].work)
             due_s = max(now_s, end_s - lead_s)
-        return max(due_s, standing.turn_s()) if standing.gpu.shared else due_s
+        return max(due_s, status.turn_s()) if status.gpu.shared else due_s
 
     def overdue_s(self, now_s: float) -> float:
         """When to look again whether the running batch has ended; inf: none is running."""
@@ -227,7 +227,7 @@ class Instance:
 
     def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
         """One of its calls ended. True: a batch has ended with it."""
-        self.standing.in_flight -= 1
+        self.status.in_flight -= 1
         for at, burst in enumerate(self.bursts):
             left = burst.left
             if call_id in left:
@@ -263,16 +263,16 @@ class Instance:
             self._begin(max(now_s, bursts[0].earliest_s), now_s)
             return
         self.ended_s = now_s
-        standing = self.standing
-        standing.running -= 1
-        heapq.heappush(standing.idle, self.number)
-        if standing.gpu.shared and not standing.running:
-            standing.gpu.idle(standing.number, now_s)
+        status = self.status
+        status.running -= 1
+        heapq.heappush(status.idle, self.number)
+        if status.gpu.shared and not status.running:
+            status.gpu.idle(status.number, now_s)
 
     def _learn_cut(self, burst: Burst, now_s: float) -> None:
         """Not all were awaited to the end. Where some were answered it had ended by then; else it
         lasted longer than until now."""
-        if self.standing.gpu.shared:
+        if self.status.gpu.shared:
             return
         model, lasted_s = self.model, now_s - self.began_s
         if burst.answered_s > self.began_s:
@@ -286,7 +286,7 @@ class Instance:
         self.renewed_s = now_s
         if now_s <= self.began_s and not burst.ahead:
             self._nearer(now_s)
-        if self.standing.gpu.shared:
+        if self.status.gpu.shared:
             self._learn_contention(burst, now_s)
         else:
             self.model.observe(burst.work, now_s - self.began_s)
@@ -299,21 +299,21 @@ class Instance:
     def _nearer(self, now_s: float) -> None:
         """An answer was here before its batch should have begun: the server is nearer than was
         assumed. How the time divides nobody knows; half of it is the network's from now on."""
-        whole_s = max(0.0, now_s - (self.began_s - self.standing.round_trip_s))
-        self.standing.round_trip_s = min(self.standing.round_trip_s, whole_s / 2)
+        whole_s = max(0.0, now_s - (self.began_s - self.status.round_trip_s))
+        self.status.round_trip_s = min(self.status.round_trip_s, whole_s / 2)
         self.began_s = now_s - whole_s / 2
 
     def _learn_contention(self, burst: Burst, now_s: float) -> None:
         """Where models take turns, a batch that went beside others says nothing of the next one."""
-        gpu, number = self.standing.gpu, self.standing.number
+        gpu, number = self.status.gpu, self.status.number
         took_s, contended_s = now_s - self.began_s, gpu.overlap_s(now_s) - self.contended_s
         if not gpu.turns or contended_s <= ALONE * took_s:
             self.model.observe(burst.work, took_s)
         gpu.observe(number, self.model, burst.work, took_s, contended_s)
         needs = gpu.contention.needs(number) if gpu.turns else None
-        if needs is not None and not self.standing.turns:
+        if needs is not None and not self.status.turns:
             self.model.adopt(needs)
-        self.standing.turns = needs is not None
+        self.status.turns = needs is not None
 
 
 class Servers:
@@ -326,16 +326,16 @@ class Servers:
         round_trip_s: float = 0.0,
     ) -> None:
         """`gpus`: those that have other models as well."""
-        self._standings = {name: ServerStatus(round_trip_s=round_trip_s) for name in models}
+        self._statuses = {name: ServerStatus(round_trip_s=round_trip_s) for name in models}
         self.on_gpus = bool(gpus)
         """Whether any has other models as well, or may have."""
         self._joined = tuple(gpus or ())
         for name, gpu in (gpus or {}).items():
-            self._standings[name].gpu, self._standings[name].number = gpu, gpu.join()
+            self._statuses[name].gpu, self._statuses[name].number = gpu, gpu.join()
         self._instances: list[Instance] = []
         for name, model in models.items():
             self._add(name, model)
-        self._first = self._instances[0].standing
+        self._first = self._instances[0].status
         self.demand = self._first.gpu.demand
         """By which the worth of calls is classed: that of the first server's GPU."""
         self._with: dict[int | str, Instance] = {}
@@ -343,9 +343,9 @@ class Servers:
 
     def _add(self, name: str, model: BatchModel) -> None:
         """One more instance; an idle one."""
-        standing, number = self._standings[name], len(self._instances)
-        self._instances.append(Instance(number, name, model, standing))
-        heapq.heappush(standing.idle, number)
+        status, number = self._statuses[name], len(self._instances)
+        self._instances.append(Instance(number, name, model, status))
+        heapq.heappush(status.idle, number)
 
     @property
     def model(self) -> BatchModel:
@@ -358,7 +358,7 @@ class Servers:
     def stand(self, name: str, up: bool) -> None:
         """A server that goes down gets no more batches; the calls that it has stay its own until
         they are told of."""
-        self._standings[name].up = up
+        self._statuses[name].up = up
         if up:
             for instance in self._instances:
                 if instance.server == name:
@@ -373,20 +373,20 @@ class Servers:
         self._find_up()
 
     def limit(self, name: str, calls: float) -> None:
-        self._standings[name].most = calls
+        self._statuses[name].most = calls
 
     # Other models on the same GPUs
 
     @property
     def shared(self) -> bool:
-        return self.on_gpus and any(s.gpu.shared for s in self._standings.values())
+        return self.on_gpus and any(s.gpu.shared for s in self._statuses.values())
 
     def observe_demand(self, density: float, gpu_s: float, now_s: float, memory_s: float) -> None:
         """A call came that is worth so much per second: to each server its share of them."""
         share_s = gpu_s / max(1, len({instance.server for instance in self.up}))
-        for standing in self._standings.values():
-            if standing.up and standing.gpu.shared:
-                standing.gpu.observe_demand(standing.number, density, share_s, now_s, memory_s)
+        for status in self._statuses.values():
+            if status.up and status.gpu.shared:
+                status.gpu.observe_demand(status.number, density, share_s, now_s, memory_s)
 
     @property
     def in_turns(self) -> bool:
@@ -399,9 +399,9 @@ class Servers:
 
     def want_nothing(self) -> None:
         """Nobody waits."""
-        for standing in self._standings.values():
-            if standing.gpu.shared:
-                standing.gpu.wants(standing.number, math.inf)
+        for status in self._statuses.values():
+            if status.gpu.shared:
+                status.gpu.wants(status.number, math.inf)
 
     def want(
         self,
@@ -412,14 +412,14 @@ class Servers:
     ) -> None:
         """The first call that waits is due then; `barren` servers are not for any of them."""
         ready = {i.server for i in self.up if i.due_s(now_s, lead_s(i)) < math.inf}
-        for name, standing in self._standings.items():
+        for name, status in self._statuses.items():
             wanted = name in ready and name not in barren
-            if standing.gpu.shared:
-                standing.gpu.wants(standing.number, due_s if wanted else math.inf)
+            if status.gpu.shared:
+                status.gpu.wants(status.number, due_s if wanted else math.inf)
 
     def in_flight(self, name: str) -> int:
         """Calls that were released to a server and have not ended."""
-        return self._standings[name].in_flight
+        return self._statuses[name].in_flight
 
     def send_one(self, instance: Instance, call: QueuedCall, now_s: float) -> None:
         """To one that `at_once` has found."""
@@ -439,16 +439,16 @@ class Servers:
 
     def retire(self, now_s: float) -> None:
         """Nothing more will be sent by these: the other models of their GPUs need not wait."""
-        for standing in self._standings.values():
-            standing.gpu.wants(standing.number, math.inf)
-            standing.gpu.idle(standing.number, now_s)
+        for status in self._statuses.values():
+            status.gpu.wants(status.number, math.inf)
+            status.gpu.idle(status.number, now_s)
 
     def leave(self) -> None:
         """Give the numbers on the GPUs back: the next to join each gets the same."""
         joined, self._joined = self._joined, ()
         for name in joined:
-            standing = self._standings[name]
-            standing.gpu.leave(standing.number)
+            status = self._statuses[name]
+            status.gpu.leave(status.number)
 
     def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
         """A call ended, with a server or anywhere else. True: a batch has ended with it."""
@@ -458,31 +458,31 @@ class Servers:
 
     def idle(self) -> Instance | None:
         """The first of those that could begin a batch now, if no other model has its turn."""
-        up = self._standings_up
+        up = self._statuses_up
         if len(up) == 1:
-            standing = up[0]
-            if not standing.idle or (standing.gpu.shared and not standing.alone):
+            status = up[0]
+            if not status.idle or (status.gpu.shared and not status.alone):
                 return None
-            return self._instances[standing.idle[0]]
+            return self._instances[status.idle[0]]
         count = _NONE
-        for standing in up:
-            if not standing.alone:
+        for status in up:
+            if not status.alone:
                 return None
-            if standing.idle and standing.idle[0] < count:
-                count = standing.idle[0]
+            if status.idle and status.idle[0] < count:
+                count = status.idle[0]
         return None if count == _NONE else self._instances[count]
 
     def at_once(self, idle: Instance, now_s: float, ahead: bool) -> Instance | None:
         """Which one a call that meets nobody is sent to, where `idle` has found one: the first to
         end a batch of one. None where batches that are sent `ahead` may stand before it."""
-        best, least_s, up = None, math.inf, self._standings_up
-        for standing in up:
-            if ahead and standing.running:  # guard: S4.express-ahead
+        best, least_s, up = None, math.inf, self._statuses_up
+        for status in up:
+            if ahead and status.running:  # guard: S4.express-ahead
                 return None
-            if standing.idle and standing.most - standing.in_flight >= 1.0:
+            if status.idle and status.most - status.in_flight >= 1.0:
                 if len(up) == 1:
                     return idle
-                instance = self._instances[standing.idle[0]]
+                instance = self._instances[status.idle[0]]
                 end_s = now_s + instance.model.predict_s(1.0)
                 first = best is None or instance.number < best.number
                 if end_s < least_s or (end_s == least_s and first):
@@ -503,5 +503,5 @@ class Servers:
         return min(instance.least_s(work, now_s) for instance in self.up or self._instances)
 
     def _find_up(self) -> None:
-        self.up = [i for i in self._instances if i.standing.up]
-        self._standings_up = [s for s in self._standings.values() if s.up]
+        self.up = [i for i in self._instances if i.status.up]
+        self._statuses_up = [s for s in self._statuses.values() if s.up]

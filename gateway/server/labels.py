@@ -3,7 +3,7 @@
 A word that is meant for the gateway and not known where it stands must not be passed over: who
 writes `spillway_sensitivity` into a chat's body wants its call kept, and would never learn that
 nobody read it. So what begins like one of the gateway's names, in whatever spelling, is one of
-them as it stands in docs/headers.md, or the call is refused.
+them as it stands in docs/reference/headers.md, or the call is refused.
 """
 
 from __future__ import annotations

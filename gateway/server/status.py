@@ -11,33 +11,33 @@ from gateway.scheduling.queues import Groups
 from gateway.scheduling.rules.failsafe import Guarded
 
 
-def report(places: Mapping[str, EndpointState]) -> list[dict[str, object]]:
+def report(states: Mapping[str, EndpointState]) -> list[dict[str, object]]:
     """For /status: every endpoint and lane, content-free."""
     return [
         {
             "endpoint": name,
-            "zone": place.settings.zone.value,
-            "kind": place.settings.kind,
-            "up": place.up,
-            "in_flight": place.in_flight,
-            "statistics": "none" if place.statistics is None else place.statistics.state,
+            "zone": state.settings.zone.value,
+            "kind": state.settings.kind,
+            "up": state.up,
+            "in_flight": state.in_flight,
+            "statistics": "none" if state.statistics is None else state.statistics.state,
             "models": {
                 model: {
-                    "in_flight": lane.in_flight,
-                    "ejected": not lane.breaker.closed,
-                    "health": lane.health.state,
-                    "p50_s": None if lane.times.cold else lane.times.quantile_s(0.5),
-                    "p95_s": None if lane.times.cold else lane.times.quantile_s(0.95),
+                    "in_flight": model_state.in_flight,
+                    "ejected": not model_state.breaker.closed,
+                    "health": model_state.health.state,
+                    "p50_s": None if model_state.times.cold else model_state.times.quantile_s(0.5),
+                    "p95_s": None if model_state.times.cold else model_state.times.quantile_s(0.95),
                 }
-                for model, lane in place.model_states.items()
+                for model, model_state in state.model_states.items()
             },
-            "unbatched": {model: str(verdict) for model, verdict in place.unbatched.items()},
+            "unbatched": {model: str(verdict) for model, verdict in state.unbatched.items()},
             "runs_on": {
                 one.model: {"provider": one.provider, "graph": one.graph, "threads": one.threads}
-                for one in place.provided()
+                for one in state.provided()
             },
         }
-        for name, place in places.items()
+        for name, state in states.items()
     ]
 
 
@@ -53,25 +53,25 @@ def forget(metrics: Metrics) -> None:
         gauge.clear()
 
 
-def publish(metrics: Metrics, places: Mapping[str, EndpointState], groups: Groups) -> None:
+def publish(metrics: Metrics, states: Mapping[str, EndpointState], groups: Groups) -> None:
     """Bring the gauges up to date; called when they are read."""
-    onprem = [place for place in places.values() if place.settings.zone is Zone.ONPREM]
-    metrics.onprem_up.set(any(place.up and not place.drained for place in onprem))
-    for name, place in places.items():
-        metrics.endpoint_available.labels(name, place.settings.zone.value).set(place.up)
-        if place.statistics is not None:
-            metrics.statistics_stale.labels(name).set(place.statistics.stale)
-        for model, lane in place.model_states.items():
-            metrics.model_out.labels(name, model, "ejected").set(not lane.breaker.closed)
-            metrics.model_out.labels(name, model, "slow").set(lane.health.state == "slow")
+    onprem = [state for state in states.values() if state.settings.zone is Zone.ONPREM]
+    metrics.onprem_up.set(any(state.up and not state.drained for state in onprem))
+    for name, state in states.items():
+        metrics.endpoint_available.labels(name, state.settings.zone.value).set(state.up)
+        if state.statistics is not None:
+            metrics.statistics_stale.labels(name).set(state.statistics.stale)
+        for model, model_state in state.model_states.items():
+            metrics.model_out.labels(name, model, "ejected").set(not model_state.breaker.closed)
+            metrics.model_out.labels(name, model, "slow").set(model_state.health.state == "slow")
 
     metrics.model_unbatched.clear()  # another version may be batched
-    for name, place in places.items():
-        for model, verdict in place.unbatched.items():
+    for name, state in states.items():
+        for model, verdict in state.unbatched.items():
             metrics.model_unbatched.labels(name, model, verdict.rows.value).set(1)
     metrics.model_provider.clear()  # a model that was loaded anew may run on another
-    for name, place in places.items():
-        for one in place.provided():
+    for name, state in states.items():
+        for one in state.provided():
             metrics.model_provider.labels(name, one.model, one.provider).set(1)
     for name, gpu in groups.shared_gpus():
         metrics.gpu_turns.labels(name).set(gpu.turns)

@@ -190,7 +190,7 @@ class Simulation:
         if self._modelled is not None:
             self._modelled.retries.calls += 1
             if not self._modelled.open:
-                call = _staying(call)
+                call = _without_cloud(call)
         self._do(self._scheduler.arrive(call, now_s), now_s)
 
     def _set_timer(self, now_s: float) -> None:
@@ -261,7 +261,7 @@ class Simulation:
         if another and (not tried or cloud.retries.take()):
             self._place[call_id] = WAITING
             cloud.counts.returned += 1
-            self._do(self._scheduler.arrive(_staying(call), now_s), now_s)
+            self._do(self._scheduler.arrive(_without_cloud(call), now_s), now_s)
         else:
             self._place[call_id] = FAILED
 
@@ -309,5 +309,5 @@ class Simulation:
         self._cloud.observe(self._work[call_id], self._cloud_s[call_id])
 
 
-def _staying(call: QueuedCall) -> QueuedCall:
+def _without_cloud(call: QueuedCall) -> QueuedCall:
     return replace(call, leave=CloudPermission.NEVER, cloud=None, price=0.0)

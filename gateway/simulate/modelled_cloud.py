@@ -68,7 +68,7 @@ class ModelledCloud:
         self.retries = RetryBudget(clock, routing.retry_share, routing.retry_reserve)
         self._model, self._name = site.model, site.cloud
         self._endpoint = parts.registry.catalog.endpoints[site.cloud]
-        self._lane = parts.registry.model_state(site.cloud, site.model)
+        self._model_state = parts.registry.model_state(site.cloud, site.model)
         self._request = _any_request(site.model, clock)
         self._there = 0  # calls that the cloud itself has
 
@@ -96,12 +96,12 @@ class ModelledCloud:
         now_s = self.clock()
         epoch = self._outcomes.started(self._endpoint, self._model)
         waiting = object()
-        self._lane.health.claim(waiting, now_s)
+        self._model_state.health.claim(waiting, now_s)
         self.counts.attempts += 1
         after_s, error = self._fate(now_s, takes_s)
         self._there += 1
         left_s = max(0.0, left_s)
-        given_up_s = give_up_s(self._lane.times, self._registry.health, self._request)
+        given_up_s = give_up_s(self._model_state.times, self._registry.health, self._request)
         if min(after_s, given_up_s) >= left_s:
             after_s, error = left_s, DeadlineExceeded("the budget ran out")
         elif after_s >= given_up_s:
@@ -128,10 +128,10 @@ class ModelledCloud:
         self._there -= 1
         error, outcomes, model = ending.error, self._outcomes, self._model
         if isinstance(error, DeadlineExceeded | UpstreamSilent):
-            self._lane.health.gave_up(ending.waiting)
+            self._model_state.health.gave_up(ending.waiting)
         else:
-            self._lane.health.heard(ending.waiting)
-        was_closed = self._lane.breaker.closed
+            self._model_state.health.heard(ending.waiting)
+        was_closed = self._model_state.breaker.closed
         if error is None:
             outcomes.succeeded(self._endpoint, self._request, ending.epoch, took_s)
             self.counts.answered += 1
@@ -142,7 +142,7 @@ class ModelledCloud:
         else:
             outcomes.failed(self._endpoint, model, ending.epoch, error, ending.sent_s)
         outcomes.ended(self._endpoint, model)
-        self.counts.ejections += was_closed and not self._lane.breaker.closed
+        self.counts.ejections += was_closed and not self._model_state.breaker.closed
         self._count(error)
 
     def _count(self, error: GatewayError | None) -> None:

@@ -44,13 +44,13 @@ class SimulatedSite:
         """Raises TraceError when there is no such model, or none or several to choose from."""
         catalog = Catalog.from_settings(settings)
         onprem = {name: _zone_endpoints(catalog, name, Zone.ONPREM) for name in settings.models}
-        away = {name: _zone_endpoints(catalog, name, Zone.CLOUD) for name in settings.models}
-        name = model or _the_only([m for m in onprem if onprem[m] and away[m]] or list(onprem))
+        in_cloud = {name: _zone_endpoints(catalog, name, Zone.CLOUD) for name in settings.models}
+        name = model or _the_only([m for m in onprem if onprem[m] and in_cloud[m]] or list(onprem))
         if name not in onprem:
             raise TraceError(f"no model {name!r} in the settings; there are: {', '.join(onprem)}")
         if not onprem[name]:
             raise TraceError(f"model {name!r} has no on-prem endpoint, so no queue")
-        clouds = sorted(away[name], key=lambda e: price_usd(_served(catalog, e, name), None))
+        clouds = sorted(in_cloud[name], key=lambda e: price_usd(_served(catalog, e, name), None))
         cloud = clouds[0] if clouds and not settings.routing.closes_cloud else None
         return cls(settings, name, tuple(onprem[name]), cloud)
 
@@ -103,7 +103,7 @@ class SimulatedSite:
         settings = self.settings
         parts = build_parts(
             Catalog.from_settings(settings),
-            {name: _place(its) for name, its in settings.places().items()},
+            {name: _endpoint_state(its) for name, its in settings.places().items()},
             Metrics(),
             clock,
             self.weights,
@@ -204,7 +204,7 @@ class _Unreachable:
     async def aclose(self) -> None: ...
 
 
-def _place(settings: EndpointSettings) -> EndpointState:
+def _endpoint_state(settings: EndpointSettings) -> EndpointState:
     return EndpointState(
         settings=settings, connector=_Unreachable(), onprem=None, cloud=None, inspector=None
     )

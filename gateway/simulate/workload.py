@@ -176,9 +176,9 @@ def reckoned(calls: Workload) -> Workload:
 def alternatives(calls: Workload) -> Floats:
     latencies = cloud_latencies(calls.mode, calls.work)
     late = 1.0 - np.searchsorted(latencies, calls.budget_s, side="right") / len(latencies)
-    away = np.minimum(calls.price + calls.penalty * late, calls.penalty)
+    cloud_cost = np.minimum(calls.price + calls.penalty * late, calls.penalty)
     stays = calls.restricted | calls.stays | (not calls.leaves)
-    return np.where(stays, calls.penalty, away)
+    return np.where(stays, calls.penalty, cloud_cost)
 
 
 def _work(trace: TrafficTrace, mode: Mode) -> Floats:

@@ -35,6 +35,23 @@ class Found:
         return self.batch / median(self.took_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table. `off`: from the graph as it was written, relative to its largest value;
+    `times_cpu`, `times_cuda`: how many times faster than that."""
+
+    section: str
+    what: str
+    batch: int | None = None
+    way: str = ""
+    ms: float | None = None
+    rows_per_s: float | None = None
+    times_cpu: float | None = None
+    times_cuda: float | None = None
+    off: float | None = None
+    note: str = ""
+
+
 def usual(declared: Declaration, batch: int) -> Feed:
     """Random rows at the usual size of every free axis."""
     chance = np.random.default_rng(declared.verify.seed)

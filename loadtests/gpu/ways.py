@@ -13,14 +13,18 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from gateway.endpoints.triton import cuda_libraries
 from gateway.models import versions
 from gateway.models.declaration import Declaration, Precision
 from gateway.models.failures import ModelCommandFailed
+from gateway.models.served import ort_session
 from gateway.models.sessions import Feed, Outputs, Session
 from gateway.models.variants import precision
 from gateway.models.variants.build import profiles
 from gateway.models.variants.engines import Loaded
 from gateway.models.variants.engines.kinds import builders
+from gateway.models.variants.engines.nvidia import quiet_logger
+from loadtests.gpu import providers
 
 CPU, CUDA = "cpu", "cuda"
 NO_CARD = "no NVIDIA card here (/dev/nvidiactl is not there)"
@@ -65,13 +69,14 @@ def _on_cuda(wanted: Precision) -> Callable[[Path, Declaration, Path], Loaded]:
     def opened(directory: Path, declared: Declaration, scratch: Path) -> Loaded:
         if card() is None:
             return Loaded(why_not=NO_CARD)
-        # Finds CUDA's libraries where they were installed as packages, too.
-        onnxruntime.preload_dlls()
+        cuda_libraries.preload()
+        if cuda_libraries.CUDA not in onnxruntime.get_available_providers():
+            return Loaded(why_not="this ONNX Runtime is built without CUDA: onnxruntime-gpu has it")
         graph = _graph(directory, declared, scratch, wanted)
-        asked = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+        asked = [(cuda_libraries.CUDA, ort_session.ON_CUDA), ("CPUExecutionProvider", {})]
         session = onnxruntime.InferenceSession(str(graph), providers=asked)
-        if session.get_providers()[0] != asked[0]:
-            return Loaded(why_not="ONNX Runtime took the processor: its CUDA libraries do not load")
+        if session.get_providers()[0] != cuda_libraries.CUDA:
+            return Loaded(why_not=f"ONNX Runtime took the processor: {providers.cuda_cause()}")
         outputs = [output.name for output in session.get_outputs()]
 
         def run(feed: Feed) -> Outputs:
@@ -87,6 +92,8 @@ def _by_engine(name: str, wanted: Precision) -> Callable[[Path, Declaration, Pat
         builder = builders()[name]
         if (missing := builder.missing()) is not None:
             return Loaded(why_not=missing)
+        if name == "tensorrt" and card() is None:
+            return Loaded(why_not=NO_CARD)
         try:
             engine = scratch / f"{declared.name}.{wanted.value}{builder.suffix}"
             builder.build(_graph(directory, declared, scratch, wanted), profiles(declared), engine)
@@ -101,8 +108,9 @@ def _by_engine(name: str, wanted: Precision) -> Callable[[Path, Declaration, Pat
 def _runner(name: str, engine: Path, told: Loaded) -> Loaded:
     """Buffers are ONNX Runtime's, which brings the only allocator on a card that we depend on."""
     trt: Any = importlib.import_module(name)
-    onnxruntime.preload_dlls()
-    opened = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(engine.read_bytes())
+    cuda_libraries.preload()
+    logger = quiet_logger(trt)
+    opened = trt.Runtime(logger).deserialize_cuda_engine(engine.read_bytes())
     if opened is None:
         return told  # says why it does not open
     context = opened.create_execution_context()

@@ -78,6 +78,7 @@ class Found:
     crowd_cpu_s: list[float] = field(default_factory=list)
     gateway_cpu_s: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)  # the generator's words by its steps
+    provider: str = ""  # of ONNX Runtime, by the model's own word; empty: it says none
 
     def figures(self) -> dict[str, Any]:
         alone, crowd = rate(self.alone), rate(self.crowd)
@@ -90,6 +91,7 @@ class Found:
             "crowd_cpu_ms": round(1000 * median(self.crowd_cpu_s), 2),
             "cpu_times": round(median(self.alone_cpu_s) / median(self.crowd_cpu_s), 2),
             "batch": round(median(self.steps or [m.executed for m in self.crowd]), 1),
+            "provider": self.provider,
         }
         if self.behind:
             pairs = zip(self.behind, self.crowd, strict=True)
@@ -191,6 +193,9 @@ async def measure(args: argparse.Namespace, scratch: Path) -> list[Found]:
         for _ in range(args.rounds):
             for case, one in zip(chosen, found, strict=True):
                 await _round(args, case, one, server, gateway)
+        providers = {one.model: one.provider for one in server.provided}
+        for case, one in zip(chosen, found, strict=True):
+            one.provider = providers.get(case.model, "")
         return found
 
 

@@ -3,7 +3,7 @@ with every guard that keeps the promise and the tests that fail when that guard 
 
 A comment in the gateway's code marks each guard by its name (tests/marks.py).
 `python -m tests.behaviours` takes each guard out, in a copy, and runs its tests there;
-`python -m tests.behaviours --write` writes docs/behaviours.md.
+`python -m tests.behaviours --write` writes README.md beside it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tests.behaviours.removal import copied, run, without
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.behaviours")
-    parser.add_argument("--write", action="store_true", help="write docs/behaviours.md")
+    parser.add_argument("--write", action="store_true", help="write README.md beside this file")
     parser.add_argument("--only", default="", help="this id, this guard, or guards that say this")
     given = parser.parse_args()
     if given.write:

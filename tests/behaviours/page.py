@@ -1,4 +1,4 @@
-"""docs/behaviours.md, from what is known of each behaviour."""
+"""README.md of this package, from what is known of each behaviour."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.behaviours import Behaviour
 from tests.behaviours.every import EVERY
 from tests.marks import ROOT
 
-PAGE = ROOT / "docs" / "behaviours.md"
+PAGE = ROOT / "tests" / "behaviours" / "README.md"
 
 _HEAD = """\
 # Behaviours
@@ -23,8 +23,8 @@ the other in a copy, and says which tests notice (half an hour; `--only D4` for 
 keeps the page and the list true: that every test and every guard is still there.
 
 The placement of restricted calls has proofs of its own: the
-[two guards](decisions/002-fail-closed-egress.md), and
-[worlds that fail](decisions/023-verification.md).
+[two guards](../../docs/decisions/002-fail-closed-egress.md), and
+[worlds that fail](../../docs/decisions/023-verification.md).
 """
 
 
@@ -49,4 +49,4 @@ def _row(one: Behaviour) -> str:
 def _test(name: str) -> str:
     """Its sentence, behind the file that it stands in."""
     file, _, function = name.partition("::")
-    return f"[{function.removeprefix('test_').replace('_', ' ')}](../tests/{file})"
+    return f"[{function.removeprefix('test_').replace('_', ' ')}](../{file})"

@@ -119,6 +119,34 @@ def test_a_config_says_the_graph_and_the_threads(sessions: ModuleType) -> None:
     assert sessions.SessionConfig.from_arguments({"model_config": "{}"}) == sessions.SessionConfig()
 
 
+def test_on_cuda_a_row_is_as_exact_alone_as_in_a_batch(sessions: ModuleType) -> None:
+    """TF32 made rows of a batch differ from rows alone by 7e-4 on an H200, near enough the trial's
+    1e-3 that a model was served unbatched; and every new size of a batch cost a search."""
+    settings = sessions.settings(sessions.CUDA, 1, None)
+    assert settings == {
+        "device_id": 1, "use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC",
+    }  # fmt: skip
+    assert sessions.settings(sessions.CPU, 1, None) == {}
+
+
+def test_libraries_are_preloaded_where_a_card_is_to_be_used(
+    sessions: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What ONNX Runtime prints of it is logged: standard output is the server's."""
+    calls: list[str] = []
+
+    def preload_dlls() -> None:
+        calls.append("preload")
+        print("Failed to load libcudnn.so.9")
+
+    monkeypatch.setattr(sessions.ort, "preload_dlls", preload_dlls)
+    for device, expected in ((False, []), (True, ["preload"])):
+        monkeypatch.setattr(sessions, "has_gpu", lambda device=device: device)
+        sessions.OrtSession(MODELS / "fraud_score/1")
+        assert calls == expected
+    assert "Failed to load libcudnn.so.9" in caplog.messages
+
+
 @given(lengths=st.lists(st.integers(2, 256), min_size=1, max_size=32))
 def test_texts_are_grouped_so_that_runs_and_padding_cost_the_least(lengths: list[int]) -> None:
     runtime = beside("minilm", "runtime")

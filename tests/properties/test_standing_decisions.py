@@ -57,20 +57,20 @@ def _rig(chance: random.Random) -> Rig:
 
 def _happens(rig: Rig, chance: random.Random) -> None:
     name = chance.choice(list(rig.sites))
-    place, lane = rig.registry.states[name], rig.registry.model_state(name, MODEL)
+    state, model_state = rig.registry.states[name], rig.registry.model_state(name, MODEL)
     match chance.randrange(24):
         case 0:
-            place.up = False  # nobody has told its lanes yet
+            state.up = False  # nobody has told its lanes yet
         case 1:
-            place.drained = not place.drained
+            state.drained = not state.drained
         case 2:
             rig.eject(name)
         case 3:
-            lane.health.slow_since_s = None if lane.health.slow_since_s else now_s()
+            model_state.health.slow_since_s = None if model_state.health.slow_since_s else now_s()
         case 4:
-            place.in_flight = chance.choice([0, 0, 2, 3])
-        case 5 if place.room is not None:
-            place.room.refused(now_s(), place.in_flight, chance.choice([None, 0.2]))
+            state.in_flight = chance.choice([0, 0, 2, 3])
+        case 5 if state.room is not None:
+            state.room.refused(now_s(), state.in_flight, chance.choice([None, 0.2]))
         case 6:
             reserved = rig.parts.spill.budgets.reserve("t", nano(0.005))
             if reserved is not None and chance.random() < 0.5:
@@ -78,14 +78,14 @@ def _happens(rig: Rig, chance: random.Random) -> None:
         case 7:
             rig.catalog.changes += 1
         case back:  # what makes things well again
-            place.server_up()
-            place.drained, place.in_flight, lane.health.slow_since_s = False, 0, None
-            lane.breaker.restore()
+            state.server_up()
+            state.drained, state.in_flight, model_state.health.slow_since_s = False, 0, None
+            model_state.breaker.restore()
             if back < 11:  # by degrees
-                lane.health.slow_start.begin()
-                place.in_flight = 2
+                model_state.health.slow_start.begin()
+                state.in_flight = 2
     if chance.random() < 0.4:
-        lane.times.observe(chance.choice([0.01, 0.02, 0.3]))
+        model_state.times.observe(chance.choice([0.01, 0.02, 0.3]))
 
 
 def _call(chance: random.Random) -> InferenceRequest:
@@ -121,7 +121,9 @@ async def _lives(seed: int) -> tuple[int, int]:
         await asyncio.sleep(chance.choice([0.0, 0.0, 0.01, 0.3]))
         call, policy = _call(chance), policies[chance.random() < 0.05]
         found = verdict(call)
-        known = rig.snapshots._staying if found.restricted else rig.snapshots._standing
+        known = (
+            rig.snapshots._onprem_decisions if found.restricted else rig.snapshots._cloud_decisions
+        )
         standing = known.get(MODEL)
         said = _decided(partial(rig.snapshots.decide, call, found, policy))
         if standing is not None and said is standing._decision:  # and was not weighed

@@ -30,7 +30,8 @@ def house(
 ) -> Iterator[LiveGateway]:
     scratch: Path = tmp_path_factory.mktemp("names")
     names = {"engine": "triton", "endpoint": "local", "when": "always"}
-    document = settings(outside, scratch, classify={"names": names, "budget_ms": 2000})
+    classify = {"names": names, "budget_ms": 2000}
+    document = settings(outside, scratch, ["names"], classify=classify)
     with serving(document, scratch) as gateway:
         yield gateway
 

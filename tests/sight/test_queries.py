@@ -188,7 +188,7 @@ CLOSED = {
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.where)
 def test_every_value_that_a_query_asks_for_can_occur(query: Query, told: Told) -> None:
-    reasons = (ROOT / "docs" / "reasons.md").read_text()
+    reasons = (ROOT / "docs" / "reference" / "reasons.md").read_text()
     for name, matchers in query.selectors:
         for label, operator, value in matchers:
             if operator != "=":
@@ -301,7 +301,7 @@ def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not()
 
 
 def test_every_alert_says_what_to_do() -> None:
-    page = (ROOT / "docs" / "alerts.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "monitor.md").read_text()
     for rule in alerts():
         assert f"`{rule['alert']}`" in page
         assert rule["labels"]["severity"] in ("page", "ticket")

@@ -126,12 +126,12 @@ class Composed:
     def lowest(self) -> int:
         """Of all counts: asked after every step, so it makes no list of them."""
         found = min(self.admission.inside, self.accounts.open_calls)
-        for place in self.parts.registry.states.values():
-            if place.in_flight < found:
-                found = place.in_flight
-            for lane in place.model_states.values():
-                if lane.in_flight < found:
-                    found = lane.in_flight
+        for state in self.parts.registry.states.values():
+            if state.in_flight < found:
+                found = state.in_flight
+            for model_state in state.model_states.values():
+                if model_state.in_flight < found:
+                    found = model_state.in_flight
         for (_, servers), group in self.parts.queues:
             for name in servers:
                 found = min(found, group.scheduling.in_flight(name))
@@ -141,10 +141,10 @@ class Composed:
         """Whatever goes up for a call and has to come down again."""
         yield "admission", self.admission.inside
         yield "accounts", self.accounts.open_calls
-        for name, place in self.parts.registry.states.items():
-            yield f"{name} in flight", place.in_flight
-            for model, lane in place.model_states.items():
-                yield f"{name} {model} in flight", lane.in_flight
+        for name, state in self.parts.registry.states.items():
+            yield f"{name} in flight", state.in_flight
+            for model, model_state in state.model_states.items():
+                yield f"{name} {model} in flight", model_state.in_flight
         for (model, servers), group in self.parts.queues:
             yield f"{servers} {model} waiting", group.waiting
             for name in servers:
@@ -155,10 +155,10 @@ class Composed:
         yield "waiting for a restart", self.parts.recovery.waiting
         yield "waiting for the cloud", self.parts.clouds.waiting
         yield "money put aside", self.budgets.reserved()
-        for name, place in self.parts.registry.states.items():
+        for name, state in self.parts.registry.states.items():
             yield (
                 f"{name} waited for",
-                sum(len(lane.waiting) for lane in place.model_states.values()),
+                sum(len(model_state.waiting) for model_state in state.model_states.values()),
             )
 
 
@@ -174,7 +174,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
                          max_batch=plan.max_batch, canary=True) for m in MODELS},
         {e.name: _endpoint(e) for e in plan.endpoints},
     )  # fmt: skip
-    places = {e.plan.name: _place(e, plan.probe_s) for e in endpoints}
+    states = {e.plan.name: _state(e, plan.probe_s) for e in endpoints}
     queue = QueueSettings(max_waiting=plan.max_waiting)
     routing = RoutingSettings(
         policy=plan.policy, margin=plan.margin, miss_penalty_usd=plan.miss_penalty_usd,
@@ -192,11 +192,11 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
     )
     spill.leases = ledger.leases
     parts = build_parts(
-        catalog, places, METRICS, clock, weights(queue, routing), new_scheduler(queue, routing),
+        catalog, states, METRICS, clock, weights(queue, routing), new_scheduler(queue, routing),
         spill,
     )  # fmt: skip
     for model in MODELS:
-        for name in places:
+        for name in states:
             told = Execution(plan.max_batch, plan.instances, plan.one_by_one)
             parts.queues.learn(model, name, told)
     policy = Policy(
@@ -210,7 +210,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         parts=parts,
         admission=Admission(limits),
         accounts=Accounts(log, METRICS, clock, lambda: "policy", ledger, witness.before_dispatch),
-        watch=Watch(places, _learn_nothing, METRICS),
+        watch=Watch(states, _learn_nothing, METRICS),
         tending=CanaryRunner(
             parts.registry,
             parts.outcomes,
@@ -241,11 +241,11 @@ def _value_of(gauge: Gauge) -> float:
     return sum(sample.value for metric in gauge.collect() for sample in metric.samples)
 
 
-async def _canary(name: str, place: EndpointState, model: str) -> Payload:
+async def _canary(name: str, state: EndpointState, model: str) -> Payload:
     return CANARY
 
 
-async def _learn_nothing(name: str, place: EndpointState) -> bool:
+async def _learn_nothing(name: str, state: EndpointState) -> bool:
     return True
 
 
@@ -257,7 +257,7 @@ def _endpoint(plan: EndpointPlan) -> Endpoint:
     return Endpoint(plan.name, plan.zone, "triton", served)
 
 
-def _place(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
+def _state(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
     plan = endpoint.plan
     away = plan.zone is Zone.CLOUD
     settings = EndpointSettings.model_construct(

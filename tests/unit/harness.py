@@ -388,14 +388,14 @@ class Rig:
         )
         self.metrics: Metrics = Metrics() if before is None else before.metrics
         self.log: MemoryLog = MemoryLog() if before is None else before.log
-        places = {
+        states = {
             site.name: before.parts.registry.states[site.name]
             if before is not None and site.name in same
-            else _place(site)
+            else _state(site)
             for site in sites
         }
         self.parts: EndpointParts = build_parts(
-            self.catalog, places, self.metrics, now_s,
+            self.catalog, states, self.metrics, now_s,
             weights(setup.queue, setup.routing), new_scheduler(setup.queue, setup.routing),
             setup.spill, before=None if before is None else before.parts,
         )  # fmt: skip
@@ -460,13 +460,16 @@ class Rig:
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
         }
         for name, site in self.sites.items():
-            place = self.registry.states[name]
+            state = self.registry.states[name]
             held |= {
-                f"{name} in flight": place.in_flight,
+                f"{name} in flight": state.in_flight,
                 f"{name} open": len(site.connector.replies),
             }
-            for lane in place.model_states.values():
-                held |= {f"{name} lane": lane.in_flight, f"{name} probe": lane.breaker.probing}
+            for model_state in state.model_states.values():
+                held |= {
+                    f"{name} lane": model_state.in_flight,
+                    f"{name} probe": model_state.breaker.probing,
+                }
         for (_, servers), group in self.queues:
             held[f"{servers} waiting"] = group.waiting
             for name in servers:
@@ -501,7 +504,7 @@ def _endpoint(site: Site) -> Endpoint:
     )
 
 
-def _place(site: Site) -> EndpointState:
+def _state(site: Site) -> EndpointState:
     settings = EndpointSettings(
         kind="triton", zone=site.zone, grpc=site.address,
         expected_ms=site.expected_ms, max_in_flight=site.max_in_flight,

@@ -189,15 +189,15 @@ def test_without_the_setting_it_is_sent_while_its_record_is_written() -> None:
 @pytest.mark.parametrize("before_dispatch", [True, False])
 def test_a_canary_to_the_cloud_is_on_record_too(before_dispatch: bool) -> None:
     async def test(marked: Marked) -> None:
-        place, canary = marked.rig.registry.states["cloud"], request(tenant="")
+        state, canary = marked.rig.registry.states["cloud"], request(tenant="")
         doors = CanaryDoors(marked.disk)
-        sending = asyncio.create_task(doors.infer("cloud", place, canary, ServedModel(MODEL)))
+        sending = asyncio.create_task(doors.infer("cloud", state, canary, ServedModel(MODEL)))
         durable = await marked.disk.asked()
         assert marked.rig.cloud_seen == []
         durable.set_result(None)
         await (await sending).aclose()
         (line,) = marked.disk.lines
         assert (line["kind"], line["sent_as"]) == ("canary", marked.rig.cloud_seen[0].id)
-        assert place.settings.zone is Zone.CLOUD
+        assert state.settings.zone is Zone.CLOUD
 
     with_rig(test, cloud, before_dispatch=before_dispatch)

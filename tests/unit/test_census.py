@@ -157,7 +157,7 @@ async def test_a_server_that_did_not_tell_is_asked_again() -> None:
     rig = Rig(onprem(), cloud())
     asked: list[str] = []
 
-    async def learn(name: str, place: Any) -> bool:
+    async def learn(name: str, state: Any) -> bool:
         asked.append(name)
         return len(asked) > 1
 

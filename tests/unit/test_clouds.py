@@ -31,9 +31,9 @@ from tests.unit.harness import (
 SERVED_S = 0.1
 
 
-def full(places: int, *plans: Plan, others: tuple[Site, ...] = ()) -> Rig:
+def full(states: int, *plans: Plan, others: tuple[Site, ...] = ()) -> Rig:
     """A gateway with no server of its own that is up, and a cloud of so many places."""
-    away = replace(cloud(*(plans or (Plan(open_s=SERVED_S),))), max_in_flight=places)
+    away = replace(cloud(*(plans or (Plan(open_s=SERVED_S),))), max_in_flight=states)
     return Rig(replace(away, expected_ms=SERVED_S * 1000), *others)
 
 
@@ -125,9 +125,9 @@ def test_a_server_that_is_back_takes_the_calls_that_wait_for_the_cloud() -> None
         await asyncio.sleep(0.01)
         waits = asyncio.create_task(rig.call(request("clear", 3.0)))
         await asyncio.sleep(0.5)
-        place = rig.registry.states["gpu"]
-        place.server_up()
-        place.model_states[MODEL].health.prove()
+        state = rig.registry.states["gpu"]
+        state.server_up()
+        state.model_states[MODEL].health.prove()
         rig.outcomes.returned("gpu", MODEL)
         ended = await waits
         assert ended.placement is not None

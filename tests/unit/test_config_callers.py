@@ -101,5 +101,5 @@ def test_tenants_may_be_those_of_tokens_and_issued_keys() -> None:
 
 
 def test_every_reason_of_a_refusal_is_documented() -> None:
-    table = sections(page("callers.md"))["What is told of a refusal"]
+    table = sections(page("reference/reasons.md"))["Refused credentials"]
     assert set(first_codes(table)) == WHY

@@ -42,6 +42,7 @@ from gateway.classify.conversations import taint
 from gateway.classify.pseudonyms import DOUBTS
 from gateway.classify.pseudonyms.pseudonymiser import PSEUDONYMISED
 from gateway.classify.text import extract
+from gateway.config.sections.callers import ScopeSettings
 from gateway.core.errors import GatewayError
 from gateway.core.types import EVERYWHERE, PUBLIC_MODEL, Attempt, Endpoint, Outcome, Zone
 from gateway.pipeline.call_account import Accounts
@@ -99,7 +100,7 @@ def first_codes(text: str) -> list[str]:
 
 
 def settings_sections() -> Iterator[tuple[str, type[BaseModel]]]:
-    """The heading of each table of configuration.md, and the model that it must describe."""
+    """The heading of each table of the configuration page, and the model that it must describe."""
     yield "The file", config.Settings
     todo: list[tuple[str, type[BaseModel]]] = [("", config.Settings)]
     while todo:
@@ -123,17 +124,22 @@ def _models_in(annotation: Any) -> Iterator[tuple[type[BaseModel], bool]]:
 
 
 SECTIONS = dict(settings_sections())
+_SCOPE = list(ScopeSettings.model_fields)  # told once, of keys
 
 
 def test_configuration_has_a_table_for_every_section() -> None:
-    headings = set(sections(page("configuration.md"))) - {"Configuration"}
+    headings = set(sections(page("reference/configuration.md"))) - {"Configuration"}
     assert headings == set(SECTIONS)
 
 
 @pytest.mark.parametrize("section", sorted(SECTIONS))
 def test_every_key_is_documented_with_its_default(section: str) -> None:
-    table = {r[0].strip("`"): r[1] for r in rows(sections(page("configuration.md"))[section])}
+    tables = sections(page("reference/configuration.md"))
+    table = {row[0].strip("`"): row[1] for row in rows(tables[section])}
     fields = SECTIONS[section].model_fields
+    if issubclass(SECTIONS[section], ScopeSettings) and section != "keys.NAME":
+        assert f"`keys.NAME`, from `{_SCOPE[0]}`" in " ".join(tables[section].split())
+        fields = {name: field for name, field in fields.items() if name not in _SCOPE}
     assert list(table) == list(fields)
     for name, field in fields.items():
         assert table[name] in _spellings(field), f"{section}.{name}"
@@ -165,7 +171,7 @@ def _spellings(field: FieldInfo) -> set[str]:
 
 
 def test_every_metric_is_documented_with_its_labels() -> None:
-    table = {row[0].strip("`"): (row[1], row[2]) for row in rows(page("metrics.md"))}
+    table = {row[0].strip("`"): (row[1], row[2]) for row in rows(page("reference/metrics.md"))}
     declared = {}
     for metric in vars(Metrics()).values():
         if hasattr(metric, "_labelnames"):
@@ -214,7 +220,7 @@ FRONTS = strings("server", but="server/console/")
 
 
 def test_every_header_of_ours_is_documented() -> None:
-    documented = set(first_codes(page("headers.md")))
+    documented = set(first_codes(page("reference/headers.md")))
     spelled = {s for s in FRONTS if re.fullmatch(r"(x-[a-z-]+[a-z]|retry-after.*)", s)}
     others = {"traceparent", "authorization", "inference-header-content-length"}
     others |= {"content-encoding", "accept-encoding"}
@@ -224,12 +230,12 @@ def test_every_header_of_ours_is_documented() -> None:
 
 
 def test_no_header_is_documented_that_nobody_reads_or_writes() -> None:
-    own = {h for h in first_codes(page("headers.md")) if h.startswith("x-")}
+    own = {h for h in first_codes(page("reference/headers.md")) if h.startswith("x-")}
     assert own <= FRONTS
 
 
 def test_the_readme_and_the_page_of_headers_agree() -> None:
-    documented = set(first_codes(page("headers.md")))
+    documented = set(first_codes(page("reference/headers.md")))
     told = {h for h in first_codes(README) if h.startswith(("x-", "traceparent"))}
     assert told
     assert {h.partition(":")[0] for h in told} <= documented
@@ -309,7 +315,7 @@ def marks() -> set[str]:
     return found
 
 
-REASONS = sections((DOCS / "reasons.md").read_text())
+REASONS = sections(page("reference/reasons.md"))
 
 
 def codes_of(section: str) -> set[str]:
@@ -320,7 +326,7 @@ def test_every_code_of_a_placement_is_documented() -> None:
     assert "failover" in strings("pipeline/pipeline.py")
     queues = ("scheduling/scheduler.py", "scheduling/rules/baselines.py", "scheduling/queue.py")
     leaving = {s for module in queues for s in strings(module) if s.startswith("spill_")}
-    assert codes_of("Why a call was placed where it was") == (
+    assert codes_of("Placement") == (
         returned("scheduling/routing/policy.py", "_reason") | leaving | {"failover"}
     )
 
@@ -333,7 +339,7 @@ def test_every_veto_is_documented() -> None:
     vetoes |= returned("accounting/spill/budget.py", "closed") | returned(
         "accounting/spill/control.py", "closed"
     )
-    documented = set(_CODE.findall(REASONS["Why an endpoint was passed over"]))
+    documented = set(_CODE.findall(REASONS["Vetoes"]))
     assert vetoes
     assert vetoes <= documented
 
@@ -352,12 +358,12 @@ def test_every_verdict_is_documented() -> None:
 
 
 def test_every_doubt_about_pseudonyms_is_documented() -> None:
-    assert codes_of("Why a call was not pseudonymised") == set(DOUBTS)
+    assert codes_of("Pseudonym doubts") == set(DOUBTS)
 
 
 def test_every_code_of_a_shadow_is_documented() -> None:
     own = {comparison.PENDING, comparison.SKIPPED, comparison.FAILED}
-    assert codes_of("What a shadow makes of a call") == own
+    assert codes_of("Shadow policies") == own
 
 
 def test_everything_that_cannot_be_scanned_is_documented() -> None:
@@ -395,11 +401,11 @@ def test_retry_advice_is_what_the_page_says() -> None:
 def test_every_code_of_the_openai_shape_is_documented() -> None:
     codes = {openai_errors.MISSING, openai_errors.WRONG_TYPE, openai_errors.WRONG_VALUE}
     codes |= {openai_errors.NOT_OFFERED} | returned("server/openai/errors.py", "_code")
-    assert codes_of("OpenAI's error.code") == codes
+    assert codes_of("OpenAI error codes") == codes
 
 
 def test_every_end_is_documented() -> None:
-    ends = REASONS["How calls and attempts end"]
+    ends = REASONS["Outcomes"]
     assert {o.value for o in Outcome} <= set(_CODE.findall(ends))
     assert returned("pipeline/pipeline.py", "ending") <= set(first_codes(ends))
     given = {"served", "cancelled", "sent", "egress_forbidden", "down", "ejected"}
@@ -418,7 +424,7 @@ def test_every_route_is_documented() -> None:
     routes += harness.run(_console_routes())
     documented = {
         (method or "every", _plain(path))
-        for code in _CODE.findall(page("protocols.md"))
+        for code in _CODE.findall(page("reference/protocols.md"))
         for method, path in [code.rpartition(" ")[::2]]
         if path.startswith("/")
     }
@@ -449,7 +455,7 @@ def test_every_method_of_the_grpc_service_is_documented() -> None:
     methods = {
         m.name for m in service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods
     }
-    text = sections(page("protocols.md"))["Open Inference Protocol over gRPC"]
+    text = sections(page("reference/protocols.md"))["Open Inference Protocol over gRPC"]
     assert methods <= set(_CODE.findall(text))
 
 
@@ -486,7 +492,7 @@ def test_every_field_of_a_record_is_documented() -> None:
 
     harness.run(two_calls())
     refused, begun, end = log.lines
-    tables = sections(page("audit.md"))
+    tables = sections(page("reference/audit-records.md"))
     call, tried = tables['"kind": "call"'].split("Each of `attempts`:")
     assert first_codes(call) == list(refused)
     assert first_codes(call)[:-1] == list(begun)
@@ -508,7 +514,7 @@ def test_every_field_of_what_leaves_and_of_what_operators_do_is_documented() -> 
 
     harness.run(record())
     _, intent, _, action = log.lines
-    tables = sections(page("audit.md"))
+    tables = sections(page("reference/audit-records.md"))
     assert set(intent) <= set(_CODE.findall(tables['"kind": "intent"']))
     assert first_codes(tables['"kind": "action"']) == list(action)
     assert set(ACTIONS) <= set(_CODE.findall(tables['"kind": "action"']))
@@ -537,7 +543,29 @@ def options_of(parser: argparse.ArgumentParser, words: Sequence[str]) -> set[str
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction) and words:
             return options_of(action.choices[words[0]], words[1:])
-    return {o for action in parser._actions for o in action.option_strings}
+    shown = (action for action in parser._actions if action.help != argparse.SUPPRESS)
+    return {option for action in shown for option in action.option_strings} - {"-h"}
+
+
+def test_the_page_of_commands_has_every_option() -> None:
+    """In the row of the command, in the words above its table, or in those at the top."""
+    commands = page("reference/cli.md")
+    told = {_CODE.findall(row[0])[0]: row[-1] for row in rows(commands)}
+    above = {name: text.partition("\n|")[0] for name, text in sections(commands).items()}
+    for command in COMMANDS:
+        for words in actions_of(parser_of(command)):
+            name = " ".join(("spillway", command, *words))
+            text = told[name] + above["Command line"] + above.get(command, "")
+            missing = options_of(parser_of(command), words) - set(re.findall(r"`(-[-a-z]+)", text))
+            assert not missing, name
+
+
+def actions_of(parser: argparse.ArgumentParser) -> list[tuple[str, ...]]:
+    """The words that name each action of a command, none where it has no actions."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return [(name,) for name in action.choices]
+    return [()]
 
 
 def test_every_command_that_a_page_shows_exists() -> None:
@@ -586,7 +614,12 @@ def anchors(text: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "path",
-    [*PAGES, *sorted((ROOT / "models").rglob("*.md")), ROOT / "loadtests" / "README.md"],
+    [
+        *PAGES,
+        *sorted((ROOT / "models").rglob("*.md")),
+        ROOT / "loadtests" / "README.md",
+        ROOT / "tests" / "behaviours" / "README.md",
+    ],
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_every_relative_link_resolves(path: Path) -> None:
@@ -600,6 +633,18 @@ def test_every_relative_link_resolves(path: Path) -> None:
         assert file.is_relative_to(ROOT), link
         if anchor:
             assert anchor in anchors(file.read_text()), link
+
+
+def test_every_page_that_is_named_outside_the_docs_exists() -> None:
+    files = [*SOURCES, *(ROOT / "deploy").rglob("*.yaml")]
+    files += [ROOT / "Makefile", ROOT / "Dockerfile", ROOT / ".ci" / "run"]
+    named = {
+        (file, name)
+        for file in files
+        for name in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text())
+    }
+    assert len({name for _, name in named}) > 5
+    assert {(str(f), name) for f, name in named if not (ROOT / name).is_file()} == set()
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

@@ -209,16 +209,16 @@ def test_an_endpoint_that_goes_down_in_the_moment_of_a_deadline_is_noticed_all_t
 
     async def main() -> None:
         rig = Rig(onprem(HANGS))
-        place = rig.registry.states["gpu"]
+        state = rig.registry.states["gpu"]
         task = asyncio.create_task(rig.call(request("clear", 0.2)))
         await asyncio.sleep(0.01)
-        (waiting,) = place.model_states[MODEL].waiting
+        (waiting,) = state.model_states[MODEL].waiting
         due_s = waiting.ends_s
         told: list[str] = []
 
         def goes_down() -> None:
             assert waiting.ran_out
-            place.give_up_waiting()
+            state.give_up_waiting()
             told.append("down")
 
         asyncio.get_running_loop().call_at(due_s + 5e-10, goes_down)

@@ -241,13 +241,13 @@ def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:
 
     async def send(kind: str, name: str) -> None:
         rig = Rig(onprem(), cloud())
-        place = rig.registry.states[name]
+        state = rig.registry.states[name]
         connector = rig.sites[name].connector
-        place.onprem, place.cloud = OnPremDoor(connector), CloudDoor(connector)
+        state.onprem, state.cloud = OnPremDoor(connector), CloudDoor(connector)
         if name == "cloud":
-            place.cloud = None
+            state.cloud = None
         else:
-            place.onprem = None
+            state.onprem = None
         call = request(kind)
         found = replace(clear(call))
         decision = Decision((rig.catalog.endpoints[name],), "onprem_room", EVERYWHERE)

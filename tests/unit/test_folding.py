@@ -14,7 +14,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.accounting.series import MOST_VALUES, OTHER
 from gateway.accounting.triton import FIGURES, STALE, TritonFigures
 from gateway.config import EndpointSettings
-from gateway.endpoints.triton.metrics_relay import Folding
+from gateway.endpoints.triton.metrics_relay import MetricsRelay
 from tests.live import LiveGateway, wait_until
 
 GPU = 'gpu_uuid="GPU-1"'
@@ -151,11 +151,11 @@ class Server:
             server.close()
 
 
-def folding(url: str, metrics: Metrics, period_s: float = 0.3) -> Folding:
+def folding(url: str, metrics: Metrics, period_s: float = 0.3) -> MetricsRelay:
     settings = EndpointSettings.model_validate(
         {"kind": "triton", "zone": "onprem", "grpc": "127.0.0.1:1", "metrics_url": url}
     )
-    return Folding({"gpu": settings}, lambda name: None, metrics.triton, metrics, period_s)
+    return MetricsRelay({"gpu": settings}, lambda name: None, metrics.triton, metrics, period_s)
 
 
 def after_reading(server: Server, path: str = "/metrics", period_s: float = 0.3) -> Metrics:

@@ -181,6 +181,6 @@ def test_every_list_item_of_the_glossary_is_a_term() -> None:
     assert [line for line in lines if line.startswith("-") and not _TERM.fullmatch(line)] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/explanation/architecture.md"])
 def test_the_glossary_is_linked(page: str) -> None:
     assert "glossary.md" in (ROOT / page).read_text("utf-8")

@@ -148,7 +148,7 @@ def test_a_worker_gets_the_settings_that_the_file_says(given: dict[str, object])
         assert getattr(told, name) == getattr(settings, name)
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "names.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "names.md").read_text()
 EXAMPLES = re.findall(r"^```yaml\n(classify:.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 FILES = re.findall(r"^```yaml\n((?!classify:).*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 

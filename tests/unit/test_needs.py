@@ -81,7 +81,7 @@ def called(kind: str, more: dict[str, Any], *sites: Site, down: str = "", **chan
     return run(main())
 
 
-def place(ended: Ended) -> Placement:
+def state(ended: Ended) -> Placement:
     assert ended.placement is not None, ended.error
     return ended.placement
 
@@ -90,7 +90,7 @@ def place(ended: Ended) -> Placement:
 def test_what_the_premises_cannot_goes_to_the_cloud_at_any_load(
     more: dict[str, Any], capability: str, field: str
 ) -> None:
-    found = place(called("clear", more, onprem(), provider()))
+    found = state(called("clear", more, onprem(), provider()))
     assert (found.zone, found.reason) == (Zone.CLOUD, "cloud_only")
 
 
@@ -110,13 +110,13 @@ def test_a_restricted_call_that_no_server_can_serve_is_told_which_field(
 @pytest.mark.parametrize(("more", "capability", "field"), ASKS)
 def test_a_server_that_can_gets_it(more: dict[str, Any], capability: str, field: str) -> None:
     for kind in ("clear", "restricted"):
-        assert place(called(kind, more, onprem(), vllm())).endpoint == "vllm"
+        assert state(called(kind, more, onprem(), vllm())).endpoint == "vllm"
 
 
 @pytest.mark.parametrize("more", PLAIN)
 def test_what_every_model_honours_stays_where_it_was(more: dict[str, Any]) -> None:
     for kind in ("clear", "restricted"):
-        assert place(called(kind, more, onprem(), provider())).endpoint == "gpu"
+        assert state(called(kind, more, onprem(), provider())).endpoint == "gpu"
 
 
 def test_a_clear_call_that_may_not_leave_is_told_which_field() -> None:
@@ -139,10 +139,10 @@ def test_what_an_endpoint_lacks_by_the_settings_is_not_asked_of_it() -> None:
         models[MODEL] = ServedModel(MODEL, lacks=frozenset({"tools"}))
         for _ in range(4):
             call = DocumentCall(Operation.CHAT, {**CHAT, "tools": [TOOL]})
-            assert place(await rig.call(request("restricted", payload=call))).endpoint == "large"
+            assert state(await rig.call(request("restricted", payload=call))).endpoint == "large"
         plain = DocumentCall(Operation.CHAT, CHAT)
         calls = (rig.call(request("restricted", payload=plain)) for _ in range(8))
-        assert {place(e).endpoint for e in await asyncio.gather(*calls)} == {"small", "large"}
+        assert {state(e).endpoint for e in await asyncio.gather(*calls)} == {"small", "large"}
 
     run(main())
 
@@ -161,7 +161,7 @@ def test_the_answer_is_the_same_whatever_the_load() -> None:
             await asyncio.sleep(0.01)
             left = await rig.call(request("clear", 1.0, payload=call))
             kept = await rig.call(request("restricted", 1.0, payload=call))
-            assert place(left).reason == "cloud_only"
+            assert state(left).reason == "cloud_only"
             assert isinstance(kept.error, Incapable)
             await asyncio.gather(*running)
 

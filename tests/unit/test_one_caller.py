@@ -190,15 +190,15 @@ def test_it_comes_back_for_the_caller_by_one_call() -> None:
 def test_where_a_canary_judges_it_is_asked(tenants: tuple[str, ...]) -> None:
     async def main() -> None:
         rig = Rig(onprem(Plan(error=fails)))
-        lane = rig.registry.model_state("gpu", MODEL)
-        lane.health.prove()
+        model_state = rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
         for count in range(4):
             await calls(rig, tenants[count % len(tenants)], 1)
         if len(tenants) == 1:
-            assert lane.breaker.closed
-            assert lane.health.doubt(lane.times).value == "model_fails"
+            assert model_state.breaker.closed
+            assert model_state.health.doubt(model_state.times).value == "model_fails"
         else:
-            assert not lane.breaker.closed
+            assert not model_state.breaker.closed
 
     run(main())
 

@@ -154,10 +154,11 @@ def test_no_locked_set_has_what_cannot_be_had_everywhere(name: str) -> None:
     assert not barred & locked(name).keys()
 
 
-def test_what_trains_the_names_model_has_the_tested_versions_of_what_it_shares() -> None:
-    tested, train = locked("dev"), locked("train")
-    assert {p: v for p, v in train.items() if p in tested and tested[p] != v} == {}
-    assert required(PROJECT["dependency-groups"]["train"]) <= train.keys()
+@pytest.mark.parametrize("name", ["train", "docs"])
+def test_a_set_of_its_own_has_the_tested_versions_of_what_it_shares(name: str) -> None:
+    tested, own = locked("dev"), locked(name)
+    assert {p: v for p, v in own.items() if p in tested and tested[p] != v} == {}
+    assert required(PROJECT["dependency-groups"][name]) <= own.keys()
 
 
 @pytest.mark.parametrize(

@@ -30,19 +30,19 @@ def restarting(back_in_s: float | None, *, health: HealthSettings | None = None)
     rig = Rig(onprem(), cloud())
     if health is not None:
         rig.registry.health = health
-    place = rig.registry.states["gpu"]
-    place.went_down()
+    state = rig.registry.states["gpu"]
+    state.went_down()
     at_s = None if back_in_s is None else now_s() + back_in_s
-    place.back_in_s = lambda: None if at_s is None else max(0.1, at_s - now_s())
+    state.back_in_s = lambda: None if at_s is None else max(0.1, at_s - now_s())
     return rig
 
 
 async def comes_back(rig: Rig, after_s: float) -> None:
     await asyncio.sleep(after_s)
-    place = rig.registry.states["gpu"]
-    place.server_up()
-    place.model_states[MODEL].health.prove()
-    place.back_in_s = lambda: None
+    state = rig.registry.states["gpu"]
+    state.server_up()
+    state.model_states[MODEL].health.prove()
+    state.back_in_s = lambda: None
     rig.outcomes.returned("gpu", MODEL)
 
 
@@ -153,9 +153,9 @@ def test_a_caller_who_leaves_while_waiting_leaves_nothing_behind() -> None:
 def test_a_model_that_was_ejected_is_refused_for_as_long_as_it_stays_out_at_least() -> None:
     async def main() -> None:
         rig = Rig(onprem(), cloud())
-        lane = rig.registry.model_state("gpu", MODEL)
-        lane.health.prove()
-        lane.breaker.dwell_s = 20.0
+        model_state = rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
+        model_state.breaker.dwell_s = 20.0
         rig.eject("gpu")
         ended = await rig.call(request("restricted", 60.0))
         assert isinstance(ended.error, OnpremUnavailable)

@@ -65,11 +65,11 @@ class Watched:
         site = replace(onprem(), connector=connector or ScriptedConnector())
         self.rig = Rig(replace(site, max_in_flight=max_in_flight))
         self.told = Told()
-        self.place = self.rig.registry.states["gpu"]
-        self.place.inspector = self.told
+        self.state = self.rig.registry.states["gpu"]
+        self.state.inspector = self.told
         self.scraping = Scraping(self.rig.registry, self.rig.outcomes, self.rig.metrics, now_s)
-        assert self.place.statistics is not None
-        self.statistics = self.place.statistics
+        assert self.state.statistics is not None
+        self.statistics = self.state.statistics
         self.task = asyncio.create_task(self.scraping.run())
 
     async def close(self) -> None:
@@ -145,7 +145,7 @@ def test_a_server_without_statistics_is_not_called_stale() -> None:
 def test_a_server_that_is_down_is_not_asked() -> None:
     async def main() -> None:
         watched = Watched()
-        watched.place.up = False
+        watched.state.up = False
         await asyncio.sleep(5)
         assert watched.told.asked == 0
         await watched.close()
@@ -228,18 +228,18 @@ def test_a_stall_is_told_once_although_canaries_took_the_model_out_before() -> N
         watched = Watched(ScriptedConnector(*[Plan()] * 20, *[HANGS] * 99))
         for _ in range(20):
             await watched.rig.call(request())
-        lane = watched.rig.registry.model_state("gpu", MODEL)
-        lane.health.prove()
+        model_state = watched.rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
         call = asyncio.create_task(watched.rig.call(request("restricted", 60.0)))
         await asyncio.sleep(0.5)
-        lane.health.open()
+        model_state.health.open()
         watched.rig.registry.states["gpu"].give_up_waiting()
-        lane.health.asking()
-        lane.health.observe(CanaryResult.LATE, 0.7, lane.times)
+        model_state.health.asking()
+        model_state.health.observe(CanaryResult.LATE, 0.7, model_state.times)
         await asyncio.gather(call, return_exceptions=True)
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await asyncio.sleep(6)
-        assert lane.in_flight == 0
+        assert model_state.in_flight == 0
         assert watched.metric("spillway_endpoint_stalls_total") == 1
         await watched.close()
 
@@ -252,18 +252,18 @@ def test_a_model_that_was_silent_and_has_nothing_to_do_is_not_stalled(ends: str)
         watched = Watched(ScriptedConnector(*[Plan()] * 99))
         for _ in range(20):
             await watched.rig.call(request())
-        lane = watched.rig.registry.model_state("gpu", MODEL)
-        lane.health.prove()
-        lane.health.asking()
-        lane.health.observe(CanaryResult.LATE, 0.7, lane.times)
+        model_state = watched.rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
+        model_state.health.asking()
+        model_state.health.observe(CanaryResult.LATE, 0.7, model_state.times)
         await asyncio.sleep(0.2)
         if ends == "a canary passes":
-            lane.health.asking()
-            lane.health.observe(CanaryResult.GOOD, 0.01, lane.times)
+            model_state.health.asking()
+            model_state.health.observe(CanaryResult.GOOD, 0.01, model_state.times)
         elif ends == "a call is answered":
             await watched.rig.call(request("restricted"))
         else:
-            lane.health.server_up()
+            model_state.health.server_up()
         await asyncio.sleep(10)
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await watched.close()

@@ -51,7 +51,7 @@ class Switched(ScriptedConnector):
         return [r for r in self.seen if r.id.startswith("canary-")]
 
 
-async def a_payload(name: str, place: EndpointState, model: str) -> Payload:
+async def a_payload(name: str, state: EndpointState, model: str) -> Payload:
     return DocumentCall(Operation.CHAT, {"messages": []})
 
 
@@ -221,7 +221,7 @@ def test_callers_who_make_a_model_fail_do_not_take_it_from_others() -> None:
 
 
 def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
-    async def nothing(name: str, place: EndpointState) -> bool:
+    async def nothing(name: str, state: EndpointState) -> bool:
         return True
 
     async def main() -> None:
@@ -245,10 +245,10 @@ def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
 def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> None:
     async def main() -> None:
         async with Ward().open() as ward:
-            place = ward.rig.registry.states["gpu"]
-            place.went_down()
+            state = ward.rig.registry.states["gpu"]
+            state.went_down()
             ward.gpu.set(FAILS)
-            place.server_up()
+            state.server_up()
             await asyncio.sleep(5)
             assert ward.health.state == "ejected"
             ward.gpu.set(ANSWERS)
@@ -262,10 +262,10 @@ def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> No
 
 def up_again(ward: Ward, plan: Plan = ANSWERS) -> None:
     """It was down, and has answered its probe just now."""
-    place = ward.rig.registry.states["gpu"]
-    place.went_down()
+    state = ward.rig.registry.states["gpu"]
+    state.went_down()
     ward.gpu.set(plan)
-    place.server_up()
+    state.server_up()
 
 
 @pytest.mark.parametrize(
@@ -291,17 +291,17 @@ def test_a_call_whose_server_broke_just_now_waits_until_it_is_known_why() -> Non
 
     async def main() -> None:
         async with Ward().open() as ward:
-            place = ward.rig.registry.states["gpu"]
+            state = ward.rig.registry.states["gpu"]
             ward.gpu.set(FAILS)
             ward.rig.eject("gpu")
             calling = asyncio.create_task(ward.rig.call(request("restricted", 5.0)))
             await asyncio.sleep(0.1)
-            place.back_in_s = lambda: 1.0
-            place.went_down()
+            state.back_in_s = lambda: 1.0
+            state.went_down()
             await asyncio.sleep(1.5)
-            place.back_in_s = lambda: None
+            state.back_in_s = lambda: None
             ward.gpu.set(ANSWERS)
-            place.server_up()
+            state.server_up()
             assert zone(await calling) is Zone.ONPREM
 
     run(main())
@@ -434,8 +434,8 @@ def test_the_cloud_gets_no_canary_unless_the_settings_say_so() -> None:
     async def main() -> None:
         for asked in (None, True):
             ward = Ward()
-            place = ward.rig.registry.states["cloud"]
-            place.settings = place.settings.model_copy(update={"canary": asked})
+            state = ward.rig.registry.states["cloud"]
+            state.settings = state.settings.model_copy(update={"canary": asked})
             async with ward.open():
                 assert bool(ward.rig.cloud_seen) is bool(asked), "real calls stayed on-prem"
 

@@ -17,7 +17,7 @@ from gateway.core.trace_context import UNTRACED, Sampler, Span, Trace
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE_ID}-b7ad6b7169203331-01"
-PAGE = Path(__file__).parent.parent.parent / "docs" / "tracing.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "tracing.md"
 
 
 class Watched:

@@ -31,7 +31,7 @@ def lane() -> ModelState:
 class Call:
     def __init__(self, lane: ModelState, waiting: AttemptTimeout | None = None) -> None:
         self.waiting = AttemptTimeout() if waiting is None else waiting
-        self.waiting.lane = lane
+        self.waiting.model_state = lane
 
     async def wait(self, seconds: float, answered_s: float = 10.0) -> float:
         """How long it waited."""

@@ -16,7 +16,8 @@ from gateway.protocols import strictjson
 
 UNSAID_OUTPUT = 4096
 """Tokens that an answer may have when its call does not limit them: the most that GPT-3.5, GPT-4o's
-first version and most open models give by default. Stated as an estimate in docs/costs.md."""
+first version and most open models give by default. Stated as an estimate in
+docs/how-to/costs-and-budgets.md."""
 
 _MILLION = 1_000_000
 _GB = 1_000_000_000

@@ -34,16 +34,17 @@ _READ = {
     "model_list", "litellm_settings", "router_settings", "general_settings", "guardrails",
     "environment_variables",
 }  # fmt: skip
+_RECORDS = "counts and traces: docs/reference/metrics.md; decisions: docs/explanation/audit.md"
 _ELSEWHERE = {
-    "success_callback": "counts and traces: docs/metrics.md; decisions: docs/records.md",
-    "failure_callback": "counts and traces: docs/metrics.md; decisions: docs/records.md",
-    "callbacks": "counts and traces: docs/metrics.md; decisions: docs/records.md",
+    "success_callback": _RECORDS,
+    "failure_callback": _RECORDS,
+    "callbacks": _RECORDS,
     "cache": "answers are not cached: one caller's answer may hold another's data",
     "cache_params": "answers are not cached: one caller's answer may hold another's data",
     "routing_strategy": "where a call goes is decided by data, deadline and cost",
     "database_url": "keys that LiteLLM keeps in its database are not in this file: make them anew",
-    "allowed_fails": "what takes an endpoint out, and back, is learnt (docs/operations.md)",
-    "cooldown_time": "what takes an endpoint out, and back, is learnt (docs/operations.md)",
+    "allowed_fails": "what takes an endpoint out, and back, is learnt (docs/explanation/health.md)",
+    "cooldown_time": "what takes an endpoint out, and back, is learnt (docs/explanation/health.md)",
     "context_window_fallbacks": "a refusal by the model goes to the caller as it is",
     "content_policy_fallbacks": "a refusal by the model goes to the caller as it is",
 }

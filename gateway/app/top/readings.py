@@ -180,9 +180,9 @@ def _state(its: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     if not its["up"]:
         return "down"
     bad = [
-        f"{model} {'ejected' if lane.get('ejected') else lane['health']}"
-        for model, lane in models.items()
-        if lane.get("ejected") or lane.get("health") == "slow"
+        f"{model} {'ejected' if model_state.get('ejected') else model_state['health']}"
+        for model, model_state in models.items()
+        if model_state.get("ejected") or model_state.get("health") == "slow"
     ]
     return ", ".join(bad) or "up"
 

@@ -65,7 +65,7 @@ class RowTrials:
 
     async def verdict(
         self,
-        place: EndpointState,
+        state: EndpointState,
         declared: CatalogModel,
         served: ServedModel,
         inputs: Sequence[Input] | None,
@@ -80,19 +80,19 @@ class RowTrials:
             known = Rows.INDEPENDENT if declared.rows_independent else Rows.COUPLED
             return RowVerdict(known, "the settings say so")
         key = (served.model, served.version)
-        before = place.rows.get(key)
+        before = state.rows.get(key)
         if before is not None and before.version == version:  # guard: E4.version-retrial minus 2
             return before.verdict
         try:
-            verdict = await self._tried(place, declared, served, inputs, largest)
+            verdict = await self._tried(state, declared, served, inputs, largest)
         except TooSlow as exc:  # a server that starts anew is tried anew
             return RowVerdict(Rows.UNTRIED, str(exc))
-        place.rows[key] = TriedRows(version, verdict)
+        state.rows[key] = TriedRows(version, verdict)
         return verdict
 
     async def _tried(
         self,
-        place: EndpointState,
+        state: EndpointState,
         declared: CatalogModel,
         served: ServedModel,
         inputs: Sequence[Input] | None,
@@ -101,7 +101,7 @@ class RowTrials:
         if not declared.canary:  # guard: E4.trial-permission
             why = "canary: false" if declared.declared else "the settings do not name it"
             return RowVerdict(Rows.UNTRIED, f"no inference of the gateway's own may be sent: {why}")
-        if place.settings.canary is False or place.onprem is None:
+        if state.settings.canary is False or state.onprem is None:
             why = "canary: false at its endpoint"
             return RowVerdict(Rows.UNTRIED, f"no inference of the gateway's own may be sent: {why}")
         if inputs is None:
@@ -111,10 +111,10 @@ class RowTrials:
         size = _row_bytes(inputs)
         if 2 * size > _MOST_BYTES:
             return RowVerdict(Rows.UNTRIED, f"a row has {size >> 20} MiB")
-        if place.model_states[declared.name].in_flight:  # guard: E4.idle-trial
+        if state.model_states[declared.name].in_flight:  # guard: E4.idle-trial
             raise ServerNotReady("callers have calls there")
         largest = min(largest, _MOST_BYTES // size)
-        run = _Run(place, declared.name, served, {i.name: i.datatype for i in inputs}, self)
+        run = _Run(state, declared.name, served, {i.name: i.datatype for i in inputs}, self)
         return await run.driven(
             row_trial.trial(trial_rows(inputs), row_trial.concatenated, largest, run.tolerances)
         )
@@ -140,13 +140,13 @@ class _Run:
 
     def __init__(
         self,
-        place: EndpointState,
+        state: EndpointState,
         model: str,
         served: ServedModel,
         datatypes: dict[str, str],
         trials: RowTrials,
     ) -> None:
-        self._place, self._model, self._served = place, model, served
+        self._state, self._model, self._served = state, model, served
         self._datatypes = datatypes
         self._trials = trials
         self.tolerances: dict[str, float] = {}
@@ -184,8 +184,8 @@ class _Run:
         return None
 
     async def _outputs(self, request: InferenceRequest) -> Batch:
-        assert self._place.onprem is not None
-        stream = await self._place.onprem.infer(request, self._served)
+        assert self._state.onprem is not None
+        stream = await self._state.onprem.infer(request, self._served)
         try:
             frame = await anext(stream, None)
         finally:

@@ -33,20 +33,20 @@ class CanaryPayloads:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    async def __call__(self, name: str, place: EndpointState, model: str) -> Payload:
+    async def __call__(self, name: str, state: EndpointState, model: str) -> Payload:
         """Raises a GatewayError where none can be made."""
         document = canary.task_canary(self._catalog.find(model).task)
-        if document is not None and place.settings.kind != "kserve":
+        if document is not None and state.settings.kind != "kserve":
             return document
         served = self._catalog.endpoints[name].models[model]
-        if place.inspector is None:
+        if state.inspector is None:
             raise NotOffered("this endpoint does not tell what its models take")
-        if place.settings.kind == "triton":
+        if state.settings.kind == "triton":
             config = service_pb2.ModelConfigRequest(name=served.model, version=served.version)
-            raw = await place.inspector.grpc("ModelConfig", config.SerializeToString(), _TIMEOUT_S)
+            raw = await state.inspector.grpc("ModelConfig", config.SerializeToString(), _TIMEOUT_S)
             return canary.config_canary(_parsed(service_pb2.ModelConfigResponse(), raw).config)
         metadata = service_pb2.ModelMetadataRequest(name=served.model, version=served.version)
-        raw = await place.inspector.grpc("ModelMetadata", metadata.SerializeToString(), _TIMEOUT_S)
+        raw = await state.inspector.grpc("ModelMetadata", metadata.SerializeToString(), _TIMEOUT_S)
         return canary.metadata_canary(_parsed(service_pb2.ModelMetadataResponse(), raw))
 
 
@@ -66,11 +66,11 @@ class CanaryDoors:
         self._log = log
 
     async def infer(
-        self, endpoint: str, place: EndpointState, request: InferenceRequest, served: ServedModel
+        self, endpoint: str, state: EndpointState, request: InferenceRequest, served: ServedModel
     ) -> ReplyStream:
-        if place.onprem is not None:
-            return await place.onprem.infer(request, served)
-        if place.cloud is None:
+        if state.onprem is not None:
+            return await state.onprem.infer(request, served)
+        if state.cloud is None:
             raise UpstreamFailed("this endpoint has no door")
         classification = Classification(request.id, Sensitivity.CLEAR, "canary", complete=True)
         cleared = Cleared(request, classification, Decision((), "canary", EVERYWHERE))
@@ -89,4 +89,4 @@ class CanaryDoors:
         )
         if durable is not None and (failed := await durable) is not None:  # guard: B8.canary-record
             raise copy(failed)
-        return await place.cloud.infer(cleared, served)
+        return await state.cloud.infer(cleared, served)

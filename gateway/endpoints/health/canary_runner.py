@@ -75,34 +75,34 @@ class CanaryRunner:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for name, place in self._registry.states.items():
-                if tended(place):
-                    group.create_task(self._run_one(group, name, place))
+            for name, state in self._registry.states.items():
+                if tended(state):
+                    group.create_task(self._run_one(group, name, state))
 
-    async def _run_one(self, group: asyncio.TaskGroup, name: str, place: EndpointState) -> None:
+    async def _run_one(self, group: asyncio.TaskGroup, name: str, state: EndpointState) -> None:
         due_s = self._clock()
         while True:
             late_s = self._clock() - due_s
-            if place.up and late_s < _LAG_S:
-                self._check(group, name, place)
+            if state.up and late_s < _LAG_S:
+                self._check(group, name, state)
             due_s = self._clock() + _TICK_S
             await asyncio.sleep(_TICK_S)
 
-    def _check(self, group: asyncio.TaskGroup, name: str, place: EndpointState) -> None:
+    def _check(self, group: asyncio.TaskGroup, name: str, state: EndpointState) -> None:
         for model in self._models(name):
-            lane = self._registry.model_state(name, model)
+            model_state = self._registry.model_state(name, model)
             known = self._known.setdefault((name, model), _Known())
             if known.going is not None and not known.going.done():
                 continue
-            if not lane.health.proven:
+            if not model_state.health.proven:
                 if self._clock() >= known.try_s and not self._proving(name):
                     known.try_s = self._clock() + _PROVE_S
                     known.going = group.create_task(self._prove(name, model))
-            elif (doubt := lane.health.doubt(lane.times)) is not CanaryCause.NONE:
+            elif (doubt := model_state.health.doubt(model_state.times)) is not CanaryCause.NONE:
                 log.debug("%s: doubts %s: %s", name, model, doubt.value)
-                known.going = group.create_task(self._ask(name, model, lane))
-            elif lane.health.due():
-                known.going = group.create_task(self._ask(name, model, lane))
+                known.going = group.create_task(self._ask(name, model, model_state))
+            elif model_state.health.due():
+                known.going = group.create_task(self._ask(name, model, model_state))
 
     def _models(self, name: str) -> list[str]:
         served = self._catalog.endpoints[name].models
@@ -112,33 +112,33 @@ class CanaryRunner:
         """First canaries go one by one, not to burden a server that has just come up."""
         return any(
             known.going is not None and not known.going.done()
-            for (place, model), known in self._known.items()
-            if place == name and not self._registry.model_state(name, model).health.proven
+            for (state, model), known in self._known.items()
+            if state == name and not self._registry.model_state(name, model).health.proven
         )
 
     async def _prove(self, name: str, model: str) -> None:
         answer, _ = await self._canary(name, model, _FIRST_PATIENCE_S)
         if answer is CanaryResult.GOOD:
-            lane = self._registry.model_state(name, model)
-            was_out = not lane.breaker.closed
-            lane.health.prove()
+            model_state = self._registry.model_state(name, model)
+            was_out = not model_state.breaker.closed
+            model_state.health.prove()
             if was_out:
                 self._outcomes.returned(name, model)
 
-    async def _ask(self, name: str, model: str, lane: ModelState) -> None:
-        lane.health.asking()
-        patience_s = self._patience_s(lane)
+    async def _ask(self, name: str, model: str, model_state: ModelState) -> None:
+        model_state.health.asking()
+        patience_s = self._patience_s(model_state)
         answer, took_s = await self._canary(name, model, patience_s)
         if answer is CanaryResult.LATE and took_s > patience_s + _LAG_S:
             return  # this process was late itself
-        self._do(name, model, lane.health.observe(answer, took_s, lane.times))
+        self._do(name, model, model_state.health.observe(answer, took_s, model_state.times))
 
-    def _patience_s(self, lane: ModelState) -> float:
+    def _patience_s(self, model_state: ModelState) -> float:
         """A canary that decides for restricted calls too may wait as long as they would."""
-        usual_s = max(self._settings.canary_ms / 1000, _PATIENCE_FACTOR * lane.times.high_s)
-        if lane.health.state == "slow":
+        usual_s = max(self._settings.canary_ms / 1000, _PATIENCE_FACTOR * model_state.times.high_s)
+        if model_state.health.state == "slow":
             return max(usual_s, self._settings.response_floor_ms / 1000)
-        return usual_s if lane.health.state == "trusted" else _OUT_PATIENCE * usual_s
+        return usual_s if model_state.health.state == "trusted" else _OUT_PATIENCE * usual_s
 
     def _do(self, name: str, model: str, verdict: HealthChange) -> None:
         if verdict is HealthChange.EJECTED:
@@ -161,8 +161,8 @@ class CanaryRunner:
             answer = CanaryResult.LATE
         except ModelDead as dead:
             answer = CanaryResult.BAD
-            if (place := self._registry.states[name]).on_gray is not None:
-                place.on_gray(f"{model} fails every inference ({dead.reason})")
+            if (state := self._registry.states[name]).on_gray is not None:
+                state.on_gray(f"{model} fails every inference ({dead.reason})")
         except GatewayError as exc:
             answer = CanaryResult.BAD
             self._known[name, model].payload = None  # the model may have changed
@@ -174,9 +174,9 @@ class CanaryRunner:
         return answer, self._clock() - began_s
 
     async def _infer_one(self, name: str, model: str, patience_s: float) -> None:
-        place, known = self._registry.states[name], self._known[name, model]
+        state, known = self._registry.states[name], self._known[name, model]
         if known.payload is None:
-            known.payload = await self._payloads(name, place, model)
+            known.payload = await self._payloads(name, state, model)
         request = InferenceRequest(
             id=f"canary-{next(self._ids)}",
             protocol=WireProtocol.KSERVE_GRPC,
@@ -187,7 +187,7 @@ class CanaryRunner:
             received_s=self._clock(),
         )
         stream = await self._infer(
-            name, place, request, self._catalog.endpoints[name].models[model]
+            name, state, request, self._catalog.endpoints[name].models[model]
         )
         try:
             await _first(stream)
@@ -200,8 +200,8 @@ async def _first(stream: ReplyStream) -> Frame | None:
     return await anext(stream, None)
 
 
-def tended(place: EndpointState) -> bool:
+def tended(state: EndpointState) -> bool:
     """By default canaries go to on-prem endpoints alone: elsewhere each of them costs."""
-    if place.settings.canary is not None:
-        return place.settings.canary
-    return place.onprem is not None
+    if state.settings.canary is not None:
+        return state.settings.canary
+    return state.onprem is not None

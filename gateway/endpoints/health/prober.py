@@ -25,53 +25,53 @@ _PROBES_BETWEEN = 20
 
 
 class Watch:
-    def __init__(self, places: Mapping[str, EndpointState], learn: Learn, metrics: Metrics) -> None:
-        self._places = places
+    def __init__(self, states: Mapping[str, EndpointState], learn: Learn, metrics: Metrics) -> None:
+        self._states = states
         self._learn_from = learn
         self._metrics = metrics
         self._unlearnt: dict[str, int] = {}  # probes until a server is asked again
 
     async def run(self) -> None:
-        await run_together(*map(self._run_one, self._places))
+        await run_together(*map(self._run_one, self._states))
 
     async def _run_one(self, name: str) -> None:
         while True:
-            await asyncio.sleep(self._places[name].settings.probe_s)
+            await asyncio.sleep(self._states[name].settings.probe_s)
             await self.probe(name)
 
     async def probe_all(self) -> None:
-        await asyncio.gather(*(self.probe(name) for name in self._places))
+        await asyncio.gather(*(self.probe(name) for name in self._states))
 
     async def probe(self, name: str) -> None:
         """One look at an endpoint. A refusal counts at once; silence when it comes twice, unless
         calls were answered meanwhile: then the server is busy."""
-        place = self._places[name]
-        heard = place.heard
-        answer = await self._ask(place)
-        if answer is None and place.up:
-            answer = await self._ask(place)
-            if answer is None and place.heard != heard:
+        state = self._states[name]
+        heard = state.heard
+        answer = await self._ask(state)
+        if answer is None and state.up:
+            answer = await self._ask(state)
+            if answer is None and state.heard != heard:
                 return
         up = bool(answer)
-        if up and (not place.up or self._is_due(name)):
+        if up and (not state.up or self._is_due(name)):
             await self.learn(name)
-        if up != place.up:
+        if up != state.up:
             log.log(logging.INFO if up else logging.WARNING, "%s: %s", name, "up" if up else "down")
-        if up and not place.up:
-            place.server_up()
-        elif not up and place.up:
-            place.went_down()
+        if up and not state.up:
+            state.server_up()
+        elif not up and state.up:
+            state.went_down()
 
-    async def _ask(self, place: EndpointState) -> bool | None:
+    async def _ask(self, state: EndpointState) -> bool | None:
         """None: it said nothing in time."""
-        onprem = place.settings.zone is Zone.ONPREM
-        patience_s = _ONPREM_PATIENCE_S if onprem else place.settings.connect_timeout_ms / 1000
+        onprem = state.settings.zone is Zone.ONPREM
+        patience_s = _ONPREM_PATIENCE_S if onprem else state.settings.connect_timeout_ms / 1000
         late_s = ambient.loop_s() + patience_s + _LAG_S
         try:
             async with asyncio.timeout(patience_s):
-                return await place.connector.ready()
+                return await state.connector.ready()
         except TimeoutError:
-            return place.up if ambient.loop_s() > late_s else None
+            return state.up if ambient.loop_s() > late_s else None
         except (GatewayError, OSError):
             return False
         except Exception:  # noqa: BLE001 - a background loop goes on; the bug is counted
@@ -90,7 +90,7 @@ class Watch:
         """What it has, whether it is up already or about to be taken to be."""
         self._unlearnt[name] = _PROBES_BETWEEN
         try:
-            if await self._learn_from(name, self._places[name]):
+            if await self._learn_from(name, self._states[name]):
                 del self._unlearnt[name]
         except GatewayError as exc:
             log.warning("%s: its models could not be listed: %s", name, exc.reason)

@@ -32,36 +32,36 @@ class Scraping:
         self._metrics = metrics
         self._clock = clock
         self._stalls: dict[tuple[str, str], StallWatch] = {}
-        for place in registry.states.values():
-            reports = place.settings.kind == "triton" and place.inspector is not None
-            if reports and place.statistics is None:
-                place.statistics = ServerStatistics(clock, registry.health.statistics_s)
+        for state in registry.states.values():
+            reports = state.settings.kind == "triton" and state.inspector is not None
+            if reports and state.statistics is None:
+                state.statistics = ServerStatistics(clock, registry.health.statistics_s)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for name, place in self._registry.states.items():
-                if place.statistics is not None:
-                    group.create_task(self._run_one(name, place, place.statistics))
+            for name, state in self._registry.states.items():
+                if state.statistics is not None:
+                    group.create_task(self._run_one(name, state, state.statistics))
 
-    async def _run_one(self, name: str, place: EndpointState, known: ServerStatistics) -> None:
+    async def _run_one(self, name: str, state: EndpointState, known: ServerStatistics) -> None:
         reported = False
         while True:
-            await self.read(name, place, known)
-            if known.stale and not reported and place.up:
+            await self.read(name, state, known)
+            if known.stale and not reported and state.up:
                 log.warning(
                     "%s: its statistics are stale; only our own count of calls is used", name
                 )
             reported = known.stale
             await asyncio.sleep(known.period_s)
 
-    async def read(self, name: str, place: EndpointState, known: ServerStatistics) -> None:
+    async def read(self, name: str, state: EndpointState, known: ServerStatistics) -> None:
         """One reading. None that fails changes anything but the age of the last one."""
-        if not place.up or place.inspector is None:
+        if not state.up or state.inspector is None:
             return
         request = service_pb2.ModelStatisticsRequest().SerializeToString()
         try:
             async with asyncio.timeout(known.period_s):
-                raw = await place.inspector.grpc("ModelStatistics", request, known.period_s)
+                raw = await state.inspector.grpc("ModelStatistics", request, known.period_s)
             known.learn(statistics.read(raw))
         except (GatewayError, TimeoutError):
             return  # guard: S3.failed-scrape -> raise
@@ -69,28 +69,32 @@ class Scraping:
             self._metrics.tasks_failed.labels("statistics").inc()
             return
         for model, served in self._catalog.endpoints[name].models.items():
-            lane, figures = place.model_states.get(model), known.models.get(served.model)
-            if lane is not None and figures is not None:
-                self._check_stall(name, model, lane, figures)
+            model_state, figures = state.model_states.get(model), known.models.get(served.model)
+            if model_state is not None and figures is not None:
+                self._check_stall(name, model, model_state, figures)
 
-    def _check_stall(self, name: str, model: str, lane: ModelState, figures: ModelFigures) -> None:
+    def _check_stall(
+        self, name: str, model: str, model_state: ModelState, figures: ModelFigures
+    ) -> None:
         watch = self._stalls.setdefault((name, model), StallWatch(self._clock))
         settings = self._registry.health
-        patience_s = max(settings.stall_s, doubt_s(lane.times, settings))
-        if not lane.health.proven:
+        patience_s = max(settings.stall_s, doubt_s(model_state.times, settings))
+        if not model_state.health.proven:
             patience_s *= _UNPROVEN
         # Once it is out, only canaries ask; that it is out does not end the stall.
-        flat_s = watch.flat_s(figures.executions, lane.in_flight > 0 or lane.health.silent)
+        flat_s = watch.flat_s(
+            figures.executions, model_state.in_flight > 0 or model_state.health.silent
+        )
         if flat_s < patience_s or watch.reported:
             return
         watch.reported = True
         self._metrics.endpoint_stalls.labels(name).inc()  # guard: S8.stall-notice
         log.warning(
             "%s: stalled: %s is asked and has executed nothing for %.1f s; calls there: %d",
-            name, model, flat_s, lane.in_flight,
+            name, model, flat_s, model_state.in_flight,
         )  # fmt: skip
-        # guard: S8.stall-canary lane.breaker.closed -> False
-        lane.health.stalled = lane.breaker.closed
-        if not lane.health.proven and lane.health.open():  # guard: S8.stall-fallback
+        # guard: S8.stall-canary model_state.breaker.closed -> False
+        model_state.health.stalled = model_state.breaker.closed
+        if not model_state.health.proven and model_state.health.open():  # guard: S8.stall-fallback
             self._outcomes.ejected(name, model, "stall")
             self._registry.states[name].give_up_waiting(lambda waiting: waiting.model == model)

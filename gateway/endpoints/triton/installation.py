@@ -11,11 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.endpoints.triton import TritonNotInstalled
+from gateway.endpoints.triton import TritonNotInstalled, cuda_libraries
 
 # Models need these of the gateway's environment and nothing else: it may hold the keys of cloud
 # providers, and proxy settings.
 _PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "CUDA_VISIBLE_DEVICES")
+
+
+def model_environment() -> dict[str, str]:
+    """What the embedded Triton gives its models. Where there is none, models run in a server that
+    is not ours, and this process's own with the pip packages' libraries comes closest."""
+    try:
+        return Installation.find().environment()
+    except TritonNotInstalled:
+        libraries = cuda_libraries.folders(cuda_libraries.site_packages())
+        path = ":".join(map(str, (*libraries, *cuda_libraries.inherited())))
+        return os.environ | {"LD_LIBRARY_PATH": path}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +81,10 @@ class Installation:
         # another one that happens to be on the machine.
         libraries = [self.libraries, Path(sysconfig.get_config_var("LIBDIR") or sys.base_prefix)]
         libraries.append(Path(sys.base_prefix, "lib"))
-        # It ignores PYTHONPATH where it was built isolated (3.11), and derives its modules from the
-        # first python3 in PATH: that has to be ours, or models import another Python's packages.
+        libraries += cuda_libraries.folders((*self.site_packages, *cuda_libraries.site_packages()))
+        libraries += cuda_libraries.inherited()  # a container's CUDA, or its driver's libraries
+        # It ignores PYTHONPATH where it was built isolated (3.11, 3.12), and derives its modules
+        # from the first python3 in PATH: that has to be ours, or models import another's packages.
         path = [str(Path(sys.executable).parent), passed_on.get("PATH", os.defpath)]
         return passed_on | {
             "PATH": ":".join(path),

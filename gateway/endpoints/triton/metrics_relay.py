@@ -23,7 +23,7 @@ FindPort = Callable[[str], int | None]
 """Where the embedded server of an endpoint tells its metrics; None: it has none."""
 
 
-class Folding:
+class MetricsRelay:
     """One reader for each Triton server that tells its metrics anywhere."""
 
     def __init__(

@@ -170,12 +170,12 @@ class ShadowedCall:
             self._left(self)
             return
         first = decision.attempts[0] if tried and decision is not None else None
-        away = first is not None and first.zone is Zone.CLOUD
+        cloud = first is not None and first.zone is Zone.CLOUD
         self._live = _Live(
             zone=REFUSED if first is None else first.zone.value,
             comparable=outcome in _COMPARABLE,
             missed=1.0 if late or outcome is not Outcome.SERVED else 0.0,
-            usd=self._prices.get(first.name, 0.0) if away and first is not None else 0.0,
+            usd=self._prices.get(first.name, 0.0) if cloud and first is not None else 0.0,
         )
         for name in self.placings:
             self.knows(name)

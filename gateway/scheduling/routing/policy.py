@@ -207,9 +207,9 @@ def _incapable(need: CapabilityNeed) -> Incapable:
 
 def leaving(decision: Decision, why: str) -> Decision:
     """The same call, which its queue sends to the cloud."""
-    away = [e for e in decision.attempts if e.zone is CLOUD]
+    cloud = [e for e in decision.attempts if e.zone is CLOUD]
     onprem = [e for e in decision.attempts if e.zone is ONPREM]
-    return replace(decision, attempts=(*away, *onprem), reason=why)
+    return replace(decision, attempts=(*cloud, *onprem), reason=why)
 
 
 def slow_ones(decision: Decision) -> frozenset[str]:

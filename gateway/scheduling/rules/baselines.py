@@ -230,7 +230,7 @@ class OnArrival:
         for entry in self._queue:
             call = entry[2]
             fits = call.rows <= rows or not taken
-            if fits and len(taken) < instance.standing.room and instance.server not in call.avoid:
+            if fits and len(taken) < instance.status.room and instance.server not in call.avoid:
                 taken.append(call)
                 rows -= call.rows
             else:

@@ -6,7 +6,7 @@ is asked whether the cloud costs less than its wait: a GPU second costs the more
 queue, and a call that would be late costs its penalty as well. What can be served in time by no
 means is refused, and a batch takes nobody who would make it late. It knows no more than that, so
 little can go wrong in it: it is what follows a scheduler that failed, and the best of the simple
-policies (docs/simulation.md).
+policies (docs/explanation/simulation.md).
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class ByPriority:
             # guard: S9.batch-lateness minus 6
             if (
                 (call.rows <= rows or not taken)
-                and len(taken) < instance.standing.room
+                and len(taken) < instance.status.room
                 and instance.server not in call.avoid
                 and end_s <= min(due_s, call.deadline_s)
             ):

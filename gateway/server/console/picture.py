@@ -86,7 +86,7 @@ class Picture:
             "latency": self._latency,
             "counts": together.counts(decisions.counts, shares),
             "alarm": together.alarm(self._alarm(), decisions.counts, shares),
-            "spend": sight.spend.standing().document(),
+            "spend": sight.spend.status().document(),
             "switch": self._switch(),
         }
 
@@ -149,41 +149,46 @@ class Picture:
             }
 
     def _has_cloud(self, model: str) -> bool:
-        places = self._sight.registry.states
+        states = self._sight.registry.states
         endpoints = self._sight.catalog.find(model).endpoints
-        return any(places[name].settings.zone is Zone.CLOUD for name in endpoints)
+        return any(states[name].settings.zone is Zone.CLOUD for name in endpoints)
 
 
-def _endpoint(name: str, place: EndpointState) -> Section:
+def _endpoint(name: str, state: EndpointState) -> Section:
     return {
         "name": name,
-        "zone": place.settings.zone.value,
-        "kind": place.settings.kind,
-        "state": state_name(place.up, place.drained, place.in_flight, place.model_states),
-        "up": place.up,
-        "drained": place.drained,
-        "in_flight": place.in_flight,
-        "stale": place.statistics is not None and place.statistics.stale,
-        "models": [_lane(model, lane) for model, lane in sorted(place.model_states.items())],
+        "zone": state.settings.zone.value,
+        "kind": state.settings.kind,
+        "state": state_name(state.up, state.drained, state.in_flight, state.model_states),
+        "up": state.up,
+        "drained": state.drained,
+        "in_flight": state.in_flight,
+        "stale": state.statistics is not None and state.statistics.stale,
+        "models": [
+            _model_section(model, model_state)
+            for model, model_state in sorted(state.model_states.items())
+        ],
     }
 
 
-def state_name(up: bool, drained: bool, in_flight: int, lanes: Mapping[str, ModelState]) -> str:
+def state_name(
+    up: bool, drained: bool, in_flight: int, model_states: Mapping[str, ModelState]
+) -> str:
     """One word for the worst that is known of it."""
     if drained:
         return "draining" if in_flight else "drained"
     if not up:
         return "down"
-    states = {lane.health.state for lane in lanes.values()}
+    states = {model_state.health.state for model_state in model_states.values()}
     return next((bad for bad in ("ejected", "slow") if bad in states), "up")
 
 
-def _lane(model: str, lane: ModelState) -> Section:
-    cold = lane.times.cold
+def _model_section(model: str, model_state: ModelState) -> Section:
+    cold = model_state.times.cold
     return {
         "model": model,
-        "health": lane.health.state,
-        "in_flight": lane.in_flight,
-        "p50_ms": None if cold else round(lane.times.quantile_s(0.5) * 1000, _ROUND_MS),
-        "p95_ms": None if cold else round(lane.times.quantile_s(0.95) * 1000, _ROUND_MS),
+        "health": model_state.health.state,
+        "in_flight": model_state.in_flight,
+        "p50_ms": None if cold else round(model_state.times.quantile_s(0.5) * 1000, _ROUND_MS),
+        "p95_ms": None if cold else round(model_state.times.quantile_s(0.95) * 1000, _ROUND_MS),
     }

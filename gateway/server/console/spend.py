@@ -33,7 +33,7 @@ class PeriodSpend:
 
 
 class Spend(Protocol):
-    def standing(self) -> PeriodSpend:
+    def status(self) -> PeriodSpend:
         """Synchronous and quick: asked four times a second while somebody looks."""
         ...
 
@@ -44,8 +44,8 @@ class BudgetSpend:
     def __init__(self, budgets: SpillBudgets) -> None:
         self._budgets = budgets
 
-    def standing(self) -> PeriodSpend:
-        return _standing(self._budgets, "the last 24 hours, since the start", None, "budgets")
+    def status(self) -> PeriodSpend:
+        return _period_spend(self._budgets, "the last 24 hours, since the start", None, "budgets")
 
 
 class LedgerSpend:
@@ -65,12 +65,12 @@ class LedgerSpend:
         self._saved: Saved | None = None
         self._refreshed_s = -math.inf
 
-    def standing(self) -> PeriodSpend:
+    def status(self) -> PeriodSpend:
         now_s = self._clock()
         if now_s - self._refreshed_s >= _REFRESH_S:
             self._refreshed_s = now_s
             self._spawn(self._refresh())
-        return _standing(self._budgets, "the last 24 hours", self._saved, "ledger")
+        return _period_spend(self._budgets, "the last 24 hours", self._saved, "ledger")
 
     async def _refresh(self) -> None:
         try:
@@ -79,7 +79,9 @@ class LedgerSpend:
             self._saved = None
 
 
-def _standing(budgets: SpillBudgets, period: str, saved: Saved | None, source: str) -> PeriodSpend:
+def _period_spend(
+    budgets: SpillBudgets, period: str, saved: Saved | None, source: str
+) -> PeriodSpend:
     spent, most = usd(budgets.spent()), budgets.most()
     return PeriodSpend(
         period=period,

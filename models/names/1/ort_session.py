@@ -6,6 +6,8 @@ it is served: `spillway models build` puts one there, `python models/build.py` t
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import os
@@ -25,6 +27,9 @@ MOST_THREADS = 8  # of one session; measured on two cores, and no more is promis
 # The fused node is slower than the two that it stands for: a batch in 8 bits took 1.4 times as long
 # with it.
 SLOWER = ["SkipLayerNormFusion"]
+# Measured on an H200 (docs/how-to/gpu.md). TF32 moves answers by 1e-3, and by another amount in a
+# batch of another size. cuDNN tries all of its algorithms again for every size of a batch.
+ON_CUDA = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
 METRIC = "spillway_model_provider"
 MEANING = "1: the model runs on this provider of ONNX Runtime"
 
@@ -80,6 +85,8 @@ class OrtSession:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 4  # its messages name values of inputs
         tried = candidates(ort.get_available_providers(), shapes is not None)
+        if tried[0] != CPU:
+            preload()
         self.session, self.provider, self.graph = best(directory, wanted, options, shapes, tried)
         self._outputs = [output.name for output in self.session.get_outputs()]
 
@@ -125,6 +132,17 @@ def candidates(available: Sequence[str], engines: bool) -> list[str]:
     return [p for p in usable if engines or p != TENSORRT]
 
 
+def preload() -> None:
+    """CUDA's libraries, where pip packages brought them beside ONNX Runtime: the loader does not
+    look there. What is on the loader's path is found without it; what is nowhere is logged."""
+    if not hasattr(ort, "preload_dlls"):  # before 1.21
+        return
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        ort.preload_dlls()
+    for line in printed.getvalue().splitlines():
+        log.warning("%s", line)
+
+
 def has_gpu() -> bool:
     return Path("/dev/nvidiactl").exists()
 
@@ -139,7 +157,7 @@ def settings(provider: str, device: int, shapes: Shapes | None) -> dict[str, Any
     if provider == CPU:
         return {}
     if provider == CUDA or shapes is None:
-        return {"device_id": device}
+        return {"device_id": device} | ON_CUDA
     sides = [
         ",".join(f"{name}:{'x'.join(map(str, sizes[at]))}" for name, sizes in shapes.items())
         for at in range(3)

@@ -1,5 +1,6 @@
-"""Every documented form (docs/classification.md, "In which forms") as a function of a text, and the
-values that are written in it: one sample of each type, and another one that was never seen."""
+"""Every documented form (docs/reference/detection.md, "Encodings that are undone") as a function of
+a text, and the values that are written in it: one sample of each type, and another one that was
+never seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates for tests, by openssl as docs/several-gateways.md shows it."""
+"""Certificates for tests, by openssl as docs/how-to/several-gateways.md shows it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.accounting.metrics import Metrics
 from gateway.cluster.peer_clouds import PeerClouds
-from gateway.cluster.turns import Granting, OwnerGone, TurnElsewhere, TurnRequests, WorkerQueues
+from gateway.cluster.turns import Granting, OwnerGone, OwnerTurn, TurnRequests, WorkerQueues
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, Saturated
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, WireProtocol
@@ -100,7 +100,7 @@ def test_a_turn_is_given_back_once_to_the_owner() -> None:
         line = Line({"server": "gpu-2"})
         its, own = queues(line)
         turn = await its.enter(request(), call(), GROUP)
-        assert isinstance(turn, TurnElsewhere)
+        assert isinstance(turn, OwnerTurn)
         assert (turn.server, turn.door, own.entered) == ("gpu-2", None, [])
         turn.release(answered=True)
         turn.release(answered=False)

@@ -15,7 +15,7 @@ from gateway.accounting.live.decisions import DecisionRow
 from gateway.accounting.live.explanation import explanation, headline, sentences, summary
 from tests.unit.console.console_rig import attempt, record
 
-REASONS = (Path(__file__).parents[3] / "docs" / "reasons.md").read_text()
+REASONS = (Path(__file__).parents[3] / "docs" / "reference" / "reasons.md").read_text()
 LATE = record(
     [attempt("cloud")],
     reason="spill_deadline",
@@ -125,6 +125,6 @@ def codes(section: str) -> set[str]:
 
 def test_every_documented_code_has_words() -> None:
     placed = {r for zone, r in words._WHY if zone != words.NONE}
-    assert codes("Why a call was placed where it was") == placed
-    assert codes("Why an endpoint was passed over") | {"unavailable"} == set(words.VETOES)
+    assert codes("Placement") == placed
+    assert codes("Vetoes") | {"unavailable"} == set(words.VETOES)
     assert codes("Verdicts") == {*words.VERDICTS, "unscannable:<what>"}

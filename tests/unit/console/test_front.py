@@ -180,7 +180,7 @@ def test_an_operator_drains_and_un_drains_and_who_only_looks_does_not() -> None:
 def test_what_makes_no_sense_is_refused_and_changes_nothing(path: str, document: Any) -> None:
     async def test(desk: Desk, client: Client) -> None:
         assert (await post(client, f"/console/{path}", document)).status == 400
-        assert not any(place.drained for place in desk.rig.registry.states.values())
+        assert not any(state.drained for state in desk.rig.registry.states.values())
 
     served(Desk, test)
 

@@ -31,7 +31,7 @@ def spent(clock: HandClock, usd: float) -> SpillBudgets:
 
 
 def test_without_a_ledger_it_is_what_the_budgets_count() -> None:
-    told = BudgetSpend(spent(HandClock(), 1.0)).standing()
+    told = BudgetSpend(spent(HandClock(), 1.0)).status()
     assert (told.spent_usd, told.reserved_usd, told.budget_usd) == (1.0, 0.5, 5.0)
     assert (told.all_cloud_usd, told.saved_usd, told.source) == (None, None, "budgets")
 
@@ -59,20 +59,20 @@ def test_with_one_the_clear_calls_of_today_are_added_at_the_clouds_price(tmp_pat
 
     async def main() -> None:
         spend = LedgerSpend(spent(clock, 1.0), reader.saved_today, spawn, clock)
-        first = spend.standing()
+        first = spend.status()
         assert (first.spent_usd, first.all_cloud_usd, first.source) == (1.0, None, "ledger")
-        spend.standing()
+        spend.status()
         await asyncio.gather(*tasks)
         assert len(tasks) == 1  # however often somebody looks
-        assert spend.standing().all_cloud_usd == 3.0
+        assert spend.status().all_cloud_usd == 3.0
         reported = await reader.document(ReportQuery(first=today, last=today))
-        assert spend.standing().saved_usd == reported["saved"]["usd"] == 1.9  # its GPU cost 0.1
+        assert spend.status().saved_usd == reported["saved"]["usd"] == 1.9  # its GPU cost 0.1
         path.write_bytes(b"no database")
         clock.pass_s(10.0)
-        spend.standing()
+        spend.status()
         await asyncio.gather(*tasks)
         assert len(tasks) == 2
-        assert spend.standing().saved_usd is None
-        assert spend.standing().all_cloud_usd is None  # what is not known is not made up
+        assert spend.status().saved_usd is None
+        assert spend.status().all_cloud_usd is None  # what is not known is not made up
 
     asyncio.run(main())

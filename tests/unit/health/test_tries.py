@@ -31,7 +31,7 @@ from tests.unit.harness import (
 )
 
 
-async def learned_nothing(name: str, place: EndpointState) -> bool:
+async def learned_nothing(name: str, state: EndpointState) -> bool:
     return True
 
 
@@ -193,16 +193,16 @@ def test_a_canary_that_this_process_was_too_late_to_read_says_nothing() -> None:
     async def main() -> None:
         rig = Rig(onprem(HANGS), cloud())
         rig.catalog.models[MODEL] = replace(rig.catalog.models[MODEL], canary=True)
-        lane = rig.registry.model_state("gpu", MODEL)
-        lane.health.prove()
+        model_state = rig.registry.model_state("gpu", MODEL)
+        model_state.health.prove()
         for _ in range(20):
-            lane.times.observe(0.01)
+            model_state.times.observe(0.01)
 
-        async def payload(name: str, place: EndpointState, model: str) -> Payload:
+        async def payload(name: str, state: EndpointState, model: str) -> Payload:
             return DocumentCall(Operation.CHAT, {})
 
         async def late(
-            name: str, place: EndpointState, call: InferenceRequest, served: ServedModel
+            name: str, state: EndpointState, call: InferenceRequest, served: ServedModel
         ) -> None:
             await asyncio.sleep(0.5)
             leap(3.0)
@@ -215,7 +215,7 @@ def test_a_canary_that_this_process_was_too_late_to_read_says_nothing() -> None:
         task = asyncio.create_task(tending.run())
         hung = asyncio.create_task(rig.call(request("restricted", 60.0)))
         await asyncio.sleep(3)
-        assert lane.health.state == "trusted"
+        assert model_state.health.state == "trusted"
         for one in (task, hung):
             one.cancel()
         await asyncio.gather(task, hung, return_exceptions=True)

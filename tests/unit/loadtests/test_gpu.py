@@ -16,19 +16,31 @@ from loadtests.gpu import apart
 
 def test_the_processor_is_measured_and_what_is_absent_says_why(tmp_path: Path) -> None:
     curves = tmp_path / "curves.svg"
-    command = [sys.executable, "-m", "loadtests.gpu", "--only", "fraud_score", "--json"]
+    command = [sys.executable, "-m", "loadtests.gpu", "--sections", "providers", "curves", "names"]
+    command += ["--only", "fraud_score", "--json"]
     short = ["--rounds", "2", "--seconds", "0.02", "--batches", "1", "8", "--plot", str(curves)]
     told = subprocess.run([*command, *short], capture_output=True, text=True, timeout=120)
     assert told.returncode == 0, told.stderr
     document = json.loads(told.stdout)
-    by_processor = [one for one in document["found"] if one["way"] == "cpu"]
+    curves_rows = [row for row in document["rows"] if row["section"] == "curves"]
+    by_processor = [row for row in curves_rows if row["way"] == "cpu"]
     assert [one["batch"] for one in by_processor] == [1, 8]
     for one in by_processor:
         assert one["off"] < 1e-5
         assert one["rows_per_s"] == pytest.approx(one["batch"] / one["ms"] * 1e3, rel=0.05)
     if not has_gpu():
-        assert "no NVIDIA card here" in document["absent"]["fraud_score, cuda"]
+        (on_cuda,) = (row for row in curves_rows if row["way"] == "cuda")
+        assert "no NVIDIA card here" in on_cuda["note"]
         assert document["card"] is None
+    providers = {
+        row["way"]: row["note"] for row in document["rows"] if row["section"] == "providers"
+    }
+    assert providers["CPUExecutionProvider"] == "loads"
+    assert {"tensorrt", "tensorrt_rtx"} <= set(providers)
+    names = [row for row in document["rows"] if row["section"] == "names" and row["way"] == "cpu"]
+    assert [(row["what"], row["batch"]) for row in names] == [
+        (what, count) for count in (1, 32, 256) for what in ("graph", "reading")
+    ]
     assert curves.read_text().startswith("<?xml")
 
 

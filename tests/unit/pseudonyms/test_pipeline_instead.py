@@ -321,12 +321,12 @@ def test_a_call_that_was_tried_as_it_is_leaves_no_more_with_surrogates() -> None
         asked = replace(allowed(), deadline=request("restricted", 9.0).deadline)
         calling = asyncio.create_task(rig.call(asked))
         await asyncio.sleep(0.1)
-        place = rig.registry.states["gpu"]
-        place.back_in_s = lambda: 1.0
-        place.went_down()
+        state = rig.registry.states["gpu"]
+        state.back_in_s = lambda: 1.0
+        state.went_down()
         await asyncio.sleep(0.5)
         rig.recovery.notify(MODEL, back=True)
-        place.back_in_s = lambda: None
+        state.back_in_s = lambda: None
         ended = await calling
         tried = [set(a["zones"]) for a in rig.log.of(asked.id)[-1]["attempts"]]
         assert tried, "it was tried as it is: without that there is nothing to test"

@@ -286,7 +286,7 @@ def test_it_has_the_same_numbers_on_its_gpus_as_before() -> None:
     gpus = {name: SharedGpu() for name in SERVERS}
     rig = Rig(gpus=gpus, comes_back=True)
     others = {name: gpu.join() for name, gpu in gpus.items()}
-    before = {name: s.number for name, s in rig.guarded._retired._servers._standings.items()}
+    before = {name: s.number for name, s in rig.guarded._retired._servers._statuses.items()}
     seen = Seen()
     for round_ in (0, 1):
         failing_for(rig, seen, 100.0 * round_)
@@ -294,7 +294,7 @@ def test_it_has_the_same_numbers_on_its_gpus_as_before() -> None:
         seen(rig.guarded.tick(100.0 * round_ + DWELL_S))
         own = rig.guarded.deciding
         assert isinstance(own, Failing)
-        assert {name: s.number for name, s in own._servers._standings.items()} == before
+        assert {name: s.number for name, s in own._servers._statuses.items()} == before
         assert {gpu.vacant for gpu in gpus.values()} == {2}
 
 

@@ -1,8 +1,9 @@
 """Engines of TensorRT and of TensorRT for RTX, which share one Python interface.
 
 Networks are strongly typed: an engine has the precision of the graph that it is built from. The
-RTX builder needs no GPU and compiles for the families that it names (7.5 to 8.9 and 12 as of
-1.7.1, so not for data centre Hopper and Blackwell cards); TensorRT builds on the card itself.
+RTX builder needs no GPU and compiles for the families that it names (8.0 to 8.9 and 12 as of
+1.7.1, so not for data centre Hopper and Blackwell cards: on an H200 its runtime refuses the engine
+and says that it cannot be built for 9.0); TensorRT builds on the card itself.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class NvidiaBuilder:
         if (missing := self.missing()) is not None:
             raise ModelCommandFailed(missing)
         trt = importlib.import_module(self.name)
-        return trt, _logger(trt)
+        return trt, quiet_logger(trt)
 
 
 def _foreign(trt: Any, runtime: Any, held: bytes) -> str | None:
@@ -107,7 +108,7 @@ def _read_profiles(trt: Any, opened: Any) -> Mapping[str, ShapeProfile]:
     return {name: _profile(opened.get_tensor_profile_shape(name, 0)) for name in inputs}
 
 
-def _logger(trt: Any) -> Any:
+def quiet_logger(trt: Any) -> Any:
     """Keeps the last complaint, for the message of whoever fails; prints nothing."""
 
     class TensorRtLog(trt.ILogger):  # type: ignore[misc]
