@@ -274,6 +274,7 @@ async def broken_stream(site: Site, model: str) -> str:
             if seen.kind == peers.HEADERS:
                 peer.decoder.decode(seen.payload)
         sending.cancel()
+        peer.writer.transport.abort()  # what it has not sent is not the gateway's
         return peer.decoded(seen.payload)["grpc-status"]
 
 

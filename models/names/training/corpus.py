@@ -60,7 +60,7 @@ def labelled(sample: Sample, features: Features) -> Example | None:
             labels[at] = BEGIN[kind] if first else INSIDE[kind]
             first = False
             at += 1
-    return Example(features.of(words)[:MAX_WORDS], labels[:MAX_WORDS], sample.text)
+    return Example(features.rows(words)[:MAX_WORDS], labels[:MAX_WORDS], sample.text)
 
 
 @dataclass

@@ -81,7 +81,7 @@ def measured(features: Features) -> Iterator[Rows]:
         for line in path.read_text("utf-8").splitlines()[::_EVERY]:
             words = cut(line.replace("\\n", "\n"))
             if len(words) and not line.startswith("#"):
-                yield features.of(words)[None]
+                yield features.rows(words)[None]
 
 
 def fix_scales(path: Path, texts: Iterator[Rows]) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from gateway.classify.names.lexicon import Known, word_hash
+from gateway.classify.names.lexicon import LexiconEntry, word_hash
 
 NAMES: Final = Path(__file__).with_name("given_names.txt")
 KNOWN_AS_GIVEN: Final = 2
@@ -49,7 +49,7 @@ def add(path: Path) -> int:
         facts = dict(zip(map(int, hashes), map(int, found["facts"]), strict=True))
     added = 0
     for name in names():
-        known = Known.of(facts.get(word_hash(name), 0))
+        known = LexiconEntry.unpack(facts.get(word_hash(name), 0))
         if known.given < KNOWN_AS_GIVEN:
             facts[word_hash(name)] = replace(known, given=KNOWN_AS_GIVEN).packed()
             added += 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wordfreq import get_frequency_dict
 
-from gateway.classify.names.lexicon import Known, word_hash
+from gateway.classify.names.lexicon import LexiconEntry, word_hash
 from gateway.classify.names.words import cut
 from training import given as more
 from training.places import CITIES, REGIONS
@@ -82,7 +82,7 @@ def build(pools: Pools, path: Path) -> int:
     facts: dict[int, int] = {}
     for word in sorted({*highest, *given, *surname, *places}):
         zipf = highest.get(word, 0.0)
-        known = Known(
+        known = LexiconEntry(
             frequency=0 if not zipf else min(7, 1 + int((zipf - _RAREST_ZIPF) / 0.5)),
             languages=min(8, common.get(word, 0)),
             given=given.get(word, 0),
