@@ -487,6 +487,10 @@ class Http2Connection(FrameSender):
             del closed[oldest]
             self._forgotten = max(self._forgotten, oldest)
 
+    def _reset(self, stream: Stream, code: Code) -> None:
+        self._write_reset(stream.id, code)
+        self._on_reset(stream, code)
+
     def _check_closed(self, stream: int) -> None:
         """Raises Http2Error for one that was never open; for one that has ended the peer may send
         RST_STREAM, WINDOW_UPDATE and PRIORITY (section 5.1)."""

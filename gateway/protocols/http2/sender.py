@@ -189,10 +189,3 @@ class FrameSender(asyncio.Protocol):
             last = frames.END_HEADERS if at + most >= len(block) else 0
             frame += frames.frame(frames.CONTINUATION, last, stream, block[at : at + most])
         return frame
-
-    def _write_reset(self, stream: int, code: Code) -> None:
-        raise NotImplementedError
-
-    def _reset(self, stream: Stream, code: Code) -> None:
-        self._write_reset(stream.id, code)
-        self._on_reset(stream, code)
