@@ -28,8 +28,9 @@ from loadtests.load.generator import run
 from loadtests.load.messages import KINDS, Shape
 from loadtests.load.plan import Plan
 from loadtests.peers import Running, Site
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
 from loadtests.peers.spillway import Spillway
+from loadtests.ports import free_port
 
 _CONNECTIONS = 16
 _WINDOW_S = 2.0

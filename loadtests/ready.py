@@ -26,7 +26,8 @@ from pathlib import Path
 
 from loadtests import build
 from loadtests.cpu import descendants, used_s
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
+from loadtests.ports import free_port
 
 _SETTINGS = """
 classify: {{profile: patterns}}

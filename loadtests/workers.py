@@ -28,7 +28,7 @@ import yaml
 
 from loadtests import build
 from loadtests.load.messages import Messages, Shape, messages
-from loadtests.peers.process import free_port
+from loadtests.ports import free_port
 
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
 _WARM_S = 2.0

@@ -33,8 +33,9 @@ import grpc.aio
 from loadtests import build
 from loadtests.load.messages import Messages, Shape, messages
 from loadtests.peers import Running, Site
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
 from loadtests.peers.spillway import Spillway
+from loadtests.ports import free_port
 
 _WARM_UP = 40  # calls
 _SETTLES_S = 0.5  # what goes on behind the last answer

@@ -17,7 +17,8 @@ from loadtests.fuzz.http2_inputs import KEY
 from loadtests.fuzz.inputs import Input
 from loadtests.fuzz.meter import clear_peak, peak_bytes, resident_bytes
 from loadtests.fuzz.subject import CALLS, SETTINGS, Answers, deliver, delivered
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
+from loadtests.ports import free_port
 
 _ASK = b"GET /healthz HTTP/1.1\r\nhost: gateway\r\n\r\n"
 _PAUSE_S = 0.002

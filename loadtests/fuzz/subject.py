@@ -24,7 +24,8 @@ from loadtests.fuzz.families import FAMILIES
 from loadtests.fuzz.http2_inputs import KEY
 from loadtests.fuzz.inputs import Input
 from loadtests.fuzz.meter import MeteredLoop, clear_peak, peak_bytes, resident_bytes
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
+from loadtests.ports import free_port
 
 SETTINGS = """
 listen: {{host: 127.0.0.1, http_port: {http}, grpc_port: {grpc}}}

@@ -32,8 +32,9 @@ from loadtests.peers import (
     spillway,
     table,
 )
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
 from loadtests.peers.rounds import PHASES, Effort, measure
+from loadtests.ports import free_port
 
 _GAP_MS = 1.0  # between the chunks of a stream, so that they arrive one by one
 

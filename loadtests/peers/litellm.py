@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from loadtests.peers import Running, Site, environments
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
+from loadtests.ports import free_port
 
 _REQUIREMENTS = ("litellm[proxy]==1.106.2",)
 _PRESIDIO = (

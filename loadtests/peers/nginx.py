@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from loadtests.peers import Running, Site, environments
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
+from loadtests.ports import free_port
 
 _SETTINGS = """
 daemon off;

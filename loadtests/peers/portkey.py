@@ -6,7 +6,8 @@ import json
 import shutil
 
 from loadtests.peers import Running, Site, environments
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
+from loadtests.ports import free_port
 
 # With the newest of its range, 1.19.19, it answers every stream of this provider with 500.
 _PACKAGES = ("@portkey-ai/gateway@1.15.2", "@hono/node-server@1.3.3")

@@ -6,7 +6,6 @@ import ctypes
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +17,6 @@ _STOP_S = 10.0
 _TAIL = 400
 _LIBC = ctypes.CDLL(None)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 class Process:

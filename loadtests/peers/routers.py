@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from loadtests.peers import Running, Site, environments
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
+from loadtests.ports import free_port
 
 _START_S = 60.0
 

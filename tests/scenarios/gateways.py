@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 from gateway.demo.cloud.process import SimulatedCloud
 from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from loadtests.ports import free_port
 from tests.live import MODELS, ROOT, LiveGateway, LoopThread, serving
 from tests.unit.cluster.authority import Authority
 
@@ -22,12 +22,6 @@ TIMED = ROOT / "loadtests" / "decide" / "repository"  # 40 ms and 10 ms for ever
 SERVED = ("crawling", "scribe", "simple", "timed")
 NAMES = ("east", "north", "west")  # in order: the file that `serving` writes is sorted
 DWELL_S = 3.0
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @contextlib.contextmanager

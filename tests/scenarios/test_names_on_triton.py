@@ -24,7 +24,8 @@ from gateway.config import EndpointSettings
 from gateway.core.types import Finding, InferenceRequest, ReplyStream, ServedModel, TensorCall, Zone
 from gateway.endpoints.connectors import Connector, OnPremDoor
 from gateway.endpoints.connectors.kinds import build_connector
-from gateway.endpoints.triton.server import TritonOptions, TritonPorts, TritonServer
+from gateway.endpoints.triton.ports import TritonPorts
+from gateway.endpoints.triton.server import TritonOptions, TritonServer
 from tests.live import MODELS
 from tests.models.serving import running
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from loadtests.ports import free_port
 from tests.live import MODELS, ROOT
-from tests.scenarios.gateways import free_port
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 _BLOCK = re.compile(r"^```(bash|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)

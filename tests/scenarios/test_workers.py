@@ -30,6 +30,7 @@ import yaml
 from gateway.__main__ import main
 from gateway.accounting.audit.segments import chains
 from gateway.accounting.audit.verify import public_key, records, verify
+from loadtests.ports import free_port
 from tests.live import ROOT, LiveGateway, descendants, serving, wait_until
 
 WORKERS = 2
@@ -39,15 +40,10 @@ CARD = "4111 1111 1111 1111"
 KEYS = ("open", "minute", "few", "spending")
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 @contextlib.contextmanager
 def echoing(delay_ms: float) -> Iterator[str]:
     """A backend that answers everybody the same, over the protocol of OpenAI."""
-    port, other = _free_port(), _free_port()
+    port, other = free_port(), free_port()
     command = [sys.executable, "-m", "loadtests.echo", "--port", str(port)]
     more = ["--grpc-port", str(other), "--delay-ms", str(delay_ms)]
     process = subprocess.Popen([*command, *more], cwd=ROOT, stdout=subprocess.DEVNULL)

@@ -25,12 +25,12 @@ from tritonclient.utils import InferenceServerException
 from gateway.endpoints.triton import TritonNotInstalled, TritonServerError, TritonStartError
 from gateway.endpoints.triton.installation import Installation
 from gateway.endpoints.triton.log import LogFilter
+from gateway.endpoints.triton.ports import TritonPorts
 from gateway.endpoints.triton.server import (
     Backoff,
     Loading,
     ServerState,
     TritonOptions,
-    TritonPorts,
     TritonServer,
 )
 from tests.live import wait_until

@@ -23,7 +23,6 @@ import contextlib
 import enum
 import itertools
 import logging
-import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -36,6 +35,7 @@ from gateway.core import ambient
 from gateway.endpoints.triton import TritonServerError, TritonStartError, control, providers
 from gateway.endpoints.triton.home import ServerDirectory
 from gateway.endpoints.triton.installation import Installation
+from gateway.endpoints.triton.ports import ANY_PORTS, TritonPorts, reserve_ports
 from gateway.endpoints.triton.process import KILL_MARGIN_S, TritonProcess
 from gateway.endpoints.triton.providers import Provided
 from gateway.endpoints.triton.pulse import Pulse
@@ -59,18 +59,11 @@ class ServerState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TritonPorts:
-    http: int
-    grpc: int
-    metrics: int
-
-
-@dataclass(frozen=True, slots=True)
 class TritonOptions:
     repositories: tuple[Path, ...]
     models: tuple[str, ...] = ()  # empty: every model of the repositories
     reload: bool = False  # every model, and new versions while it runs (control.py)
-    ports: TritonPorts = TritonPorts(0, 0, 0)  # 0: a free one, kept over restarts
+    ports: TritonPorts = ANY_PORTS  # kept over restarts
     start_timeout_s: float = 90.0
     stop_grace_s: float = 10.0  # for calls in flight, on aclose
     restart_grace_s: float = 1.0  # a gray server has little left to finish
@@ -134,6 +127,7 @@ class TritonServer:
         self._start_took_s = _FIRST_START_S
         self._pause_s = 0.0
         self._ports = options.ports
+        self._reserved_ports = contextlib.ExitStack()
         self._process: TritonProcess | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -275,7 +269,7 @@ class TritonServer:
         self._environment = installation.environment()
         await asyncio.to_thread(installation.check, self._environment)
         self._home = await asyncio.to_thread(ServerDirectory)
-        self._ports = _free_ports(self._options.ports)
+        self._ports = reserve_ports(self._options.ports, self._reserved_ports)
         self._command = self._command_line(installation, self._home)
 
     def _command_line(self, installation: Installation, home: ServerDirectory) -> list[str]:
@@ -459,15 +453,4 @@ class TritonServer:
         if self._home is not None:
             self._home.close()
             self._home = None
-
-
-def _free_ports(wanted: TritonPorts) -> TritonPorts:
-    """Fills in free ports for the zeros, all held until the last is known so that they differ."""
-    with contextlib.ExitStack() as held:
-
-        def free() -> int:
-            listener = held.enter_context(socket.socket())
-            listener.bind((_LOOPBACK, 0))
-            return int(listener.getsockname()[1])
-
-        return TritonPorts(wanted.http or free(), wanted.grpc or free(), wanted.metrics or free())
+        self._reserved_ports.close()

@@ -15,8 +15,9 @@ from gateway.core.deadline import Clock
 from gateway.endpoints.triton import TritonServerError
 
 if TYPE_CHECKING:
+    from gateway.endpoints.triton.ports import TritonPorts
     from gateway.endpoints.triton.providers import Provided
-    from gateway.endpoints.triton.server import Loading, ServerState, TritonPorts, TritonServer
+    from gateway.endpoints.triton.server import Loading, ServerState, TritonServer
 
 log = logging.getLogger(__name__)
 

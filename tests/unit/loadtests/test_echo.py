@@ -13,9 +13,10 @@ from loadtests.load.generator import run
 from loadtests.load.messages import KINDS, Shape
 from loadtests.load.plan import Plan
 from loadtests.peers import Absent, Running
-from loadtests.peers.process import Process, free_port
+from loadtests.peers.process import Process
 from loadtests.peers.rounds import Effort, measure
 from loadtests.peers.table import DIRECT, as_json
+from loadtests.ports import free_port
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,6 @@ import functools
 import http.server
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from loadtests.ports import free_port
 from tests.live import wait_until
 
 _START_S = 90.0
@@ -30,12 +30,6 @@ def _interpreter(package: str, variable: str) -> str:
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed; {variable} can name a Python that has it")
     return sys.executable
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -66,7 +60,7 @@ def _answers(url: str) -> bool:
 def object_store(scratch: Path) -> Iterator[tuple[str, str, str]]:
     """moto, which checks signatures as AWS does; address, access key and secret key."""
     python = _interpreter("moto", "MOTO_PYTHON")
-    port = _free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [python, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     # Three calls make the user, its rights and its key, and the bucket; then everything is checked.
@@ -103,7 +97,7 @@ _IAM = {
 @contextlib.contextmanager
 def mlflow(scratch: Path) -> Iterator[str]:
     python = _interpreter("mlflow", "MLFLOW_PYTHON")
-    port = _free_port()
+    port = free_port()
     command = [
         python, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port),
         "--workers", "1", "--backend-store-uri", f"sqlite:///{scratch}/mlflow.sqlite",
