@@ -26,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import grpc.aio
 
@@ -45,25 +45,40 @@ _INFER = "/inference.GRPCInferenceService/ModelInfer"
 _LEAST = 0.01  # of all instructions: a thread with less is not shown
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+class Function(TypedDict):
+    """What one call does in a function."""
+
+    function: str  # file:line name
+    calls: float
+    bytecodes: float
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Which calls, and how many of them."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--model", default="inspected", help="inspected, public or onprem")
     parser.add_argument("--kind", default="chat", help="chat, stream, v2-json, v2-binary or grpc")
     parser.add_argument("--text", default="", help="in each prompt: a value that is found")
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--connections", type=int, default=4, help="each with a call at a time")
     parser.add_argument("--gap-ms", type=float, default=0.0, help="between chunks of a stream")
-    parser.add_argument("--top", type=int, default=60, help="so many functions are listed")
-    parser.add_argument("--instructions", action="store_true")
     build.add_choice(parser)
     parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = parser(__doc__.splitlines()[0] if __doc__ else "")
+    options.add_argument("--top", type=int, default=60, help="so many functions are listed")
+    options.add_argument("--instructions", action="store_true")
+    args = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        counted = (_instructions if args.instructions else _bytecodes)(args, Path(scratch))
+        counted = (_instructions if args.instructions else bytecodes)(args, Path(scratch))
     print(json.dumps(counted) if args.json else _table(counted, args.top))
 
 
-def _bytecodes(args: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+def bytecodes(args: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """Those of one call, by file and by function, and how often it enters each function."""
     counts = scratch / "counts"
     with _Gateway(args, scratch, [*_python("loadtests.bench.traced"), str(counts)]) as gateway:
         gateway.calls(_WARM_UP)
