@@ -31,10 +31,11 @@ from gateway.core.tasks import close_all
 from gateway.core.trace_context import ALL, Sampler, Trace, Untraced
 from gateway.endpoints.connectors import Inspector, OnPremBackend
 from gateway.endpoints.versions.parts import EndpointParts
+from gateway.pipeline.accounts import Accounts
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.decisions import Pseudonyms
 from gateway.pipeline.dispatcher import Dispatcher, QueuesPort
-from gateway.pipeline.pipeline import Pipeline, Pseudonyms
+from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.retries import RetryBudget
 from gateway.server import Services

@@ -37,7 +37,8 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.endpoints.versions.parts import EndpointParts
-from gateway.pipeline.attempt import AttemptServices, OpenedReply, RunningAttempt
+from gateway.pipeline.attempt import AttemptServices, RunningAttempt
+from gateway.pipeline.replies import OpenedReply
 from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
 
@@ -179,7 +180,7 @@ class Owner:
             await say(pack_words(Kind.FAILED, packed(exc)))
             return "failed"
         except BaseException:
-            await attempt.finish(None, "cancelled")  # it may not even have begun
+            await attempt.aclose()  # it may not even have begun
             raise
         return await self._pass_on(request, opened, say)
 
@@ -209,6 +210,7 @@ class _Unlogged:
     """The call's own gateway keeps its record."""
 
     before_dispatch = True
+    decision: Decision | None = None
 
     def starts(
         self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
@@ -221,7 +223,4 @@ class _Unlogged:
         raise AssertionError("nothing was told")
 
     def attempted(self, attempt: Attempt) -> None:
-        pass
-
-    def decided(self, decision: Decision) -> None:
         pass

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from copy import copy
 from itertools import combinations
 from typing import Any, Final, Protocol
 
-from gateway.accounting.ledger.entry import Entry, make_entry
-from gateway.accounting.measures import AT_ONCE, measures_for
-from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import SENT, DecisionLog, Durable, RecordUnwritable
-from gateway.accounting.waits import Waits
+from gateway.accounting.ledger.entry import make_entry
+from gateway.accounting.measures import AT_ONCE
+from gateway.accounting.records import SENT, Durable, RecordUnwritable
 from gateway.core import ambient, logs
-from gateway.core.deadline import Clock
 from gateway.core.types import (
     PUBLIC_MODEL,
     Attempt,
@@ -27,6 +23,7 @@ from gateway.core.types import (
     TensorCall,
     Zone,
 )
+from gateway.pipeline.accounts import Accounts
 
 _log = logging.getLogger(__name__)
 
@@ -37,15 +34,8 @@ _SORTED: Final = {
 }
 """Every set of zones, as records name it."""
 _NONE: Final[dict[str, Any]] = {}  # in every record that has nothing to say there
-_MOST_ALIKE: Final = 1024  # of tenants and models
 _NOWHERE: Final[list[str]] = []
 _MILLI: Final = 1e3
-
-
-class LedgerPort(Protocol):
-    def post(self, entry: Entry) -> None:
-        """Neither waits nor raises."""
-        ...
 
 
 class ShadowPort(Protocol):
@@ -65,64 +55,6 @@ class ShadowPort(Protocol):
     ) -> None: ...
 
 
-class Accounts:
-    """Opens an account for each call; keeps count of the open ones."""
-
-    def __init__(
-        self,
-        log: DecisionLog,
-        metrics: Metrics,
-        clock: Clock,
-        policy_hash: Callable[[], str],
-        ledger: LedgerPort | None = None,
-        before_dispatch: bool = False,
-    ) -> None:
-        """`before_dispatch`: what is about to leave waits until it is on record."""
-        self.ledger = ledger
-        self.before_dispatch = before_dispatch
-        self.log = log
-        self.metrics = metrics
-        self.clock = clock
-        self.policy_hash = policy_hash
-        self.wall_s = ambient.calendar()
-        self.measures = measures_for(metrics)
-        self._alike: dict[tuple[str, str, bool], _Alike] = {}
-        self.waits = Waits()
-        self.debug = _log.isEnabledFor(logging.DEBUG)
-        self.open_calls = 0
-        self._quiet: asyncio.Event | None = None  # while somebody waits for it
-
-    def open(self, request: InferenceRequest) -> CallAccount:
-        self.open_calls += 1
-        self.metrics.in_flight.level += 1
-        return CallAccount(self, request)
-
-    def alike(self, request: InferenceRequest, classification: Classification) -> _Alike | None:
-        """The record of the last usual call of that tenant, model and class."""
-        return self._alike.get((request.tenant, request.model, classification.restricted))
-
-    def keep(
-        self, alike: _Alike, request: InferenceRequest, classification: Classification
-    ) -> None:
-        if len(self._alike) >= _MOST_ALIKE:
-            self._alike.clear()
-        self._alike[request.tenant, request.model, classification.restricted] = alike
-
-    def closed(self) -> None:
-        self.open_calls -= 1
-        self.metrics.in_flight.level -= 1
-        if self._quiet is not None and not self.open_calls:
-            self._quiet.set()
-            self._quiet = None
-
-    async def quiet(self) -> None:
-        """Returns once no call is open."""
-        if self.open_calls:
-            if self._quiet is None:
-                self._quiet = asyncio.Event()
-            await self._quiet.wait()
-
-
 class CallAccount:
     """
     Filled in as the call goes on; `settle` may be called on every path and acts once.
@@ -140,22 +72,23 @@ class CallAccount:
         "_number",
         "_recorded_classification",
         "_recorded_decision",
-        "_releases",
         "_request",
         "_settled",
         "attempts",
         "before_dispatch",
         "classification",
         "decision",
+        "releases",
         "shadowed",
         "total_tokens",
         "vetoes",
     )  # fmt: skip
 
     def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
+        accounts.open_calls += 1
+        accounts.metrics.in_flight.level += 1
         self._accounts = accounts
         self._request = request
-        self._releases: list[Callable[[], None]] = []
         self._number = accounts.measures.number()
         self._begun: dict[str, Any] | None = None  # what was decided, once that is handed over
         self._recorded_classification: Classification | None = None  # what that tells
@@ -163,24 +96,13 @@ class CallAccount:
         self._settled = False
         self.before_dispatch = accounts.before_dispatch
         self._begun_s: float | None = None  # when the first frame of a stream could go
-        self.classification: Classification | None = None
-        self.decision: Decision | None = None
+        self.releases: list[Callable[[], None]] = []  # of what it holds; called when it ends
+        self.classification: Classification | None = None  # the last one, as more becomes known
+        self.decision: Decision | None = None  # the last one: its queue may decide otherwise
         self.vetoes: tuple[tuple[str, str], ...] = ()  # where no decision was possible
         self.attempts: list[Attempt] = []
         self.total_tokens: int | None = None
         self.shadowed: ShadowPort | None = None
-
-    def holds(self, release: Callable[[], None]) -> None:
-        """Remember what must be given back when the call ends."""
-        self._releases.append(release)
-
-    def classified(self, classification: Classification) -> None:
-        """Again when more is known; what was known last counts."""
-        self.classification = classification
-
-    def decided(self, decision: Decision) -> None:
-        """Again when its queue decided otherwise."""
-        self.decision = decision
 
     def starts(
         self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
@@ -199,12 +121,10 @@ class CallAccount:
         }
         if self._begun is None:
             attempts = [*map(_attempt, self.attempts), attempt] if self.attempts else [attempt]
-            record = self._sent(attempts)
-            self._begun, self._recorded_classification, self._recorded_decision = (
-                record,
-                self.classification,
-                self.decision,
-            )
+            record = self._record(attempts)
+            record["outcome"] = SENT
+            self._begun, self._recorded_decision = record, self.decision
+            self._recorded_classification = self.classification
         else:
             # guard: B8.retry-record -> return None
             record = self._intent(attempt)  # guard: B4.attempt-start -> return None
@@ -247,10 +167,6 @@ class CallAccount:
             1 if cost.estimated else 0,
         )))  # fmt: skip
 
-    def check(self) -> None:
-        """Raises RecordUnwritable: a call that could not be recorded is not begun."""
-        self._accounts.log.check()
-
     async def on_record(self, durable: Durable) -> None:
         """Returns once what was told is durable. Waits for no longer than the answer is worth
         anything (D1). Raises RecordUnwritable: then nothing goes."""
@@ -283,7 +199,7 @@ class CallAccount:
         accounts, request, attempts = self._accounts, self._request, self.attempts
         settling = request.trace.begin("settle") if request.trace.sampled else None
         accounts.closed()
-        for release in self._releases:
+        for release in self.releases:
             release()
         now_s = accounts.clock()
         took_s = now_s - request.received_s
@@ -369,40 +285,6 @@ class CallAccount:
             "policy": self._accounts.policy_hash(),
         }
 
-    def _sent(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
-        """What is told of a call that is about to be sent: what was told of one before it that was
-        alike, but for what no two calls have in common."""
-        accounts, request = self._accounts, self._request
-        classification, decision = self.classification, self.decision
-        if classification is None or decision is None:
-            return self._record(attempts) | {"outcome": SENT}
-        alike = accounts.alike(request, classification)
-        if alike is None or not alike.build(
-            request, classification, decision, accounts.policy_hash()
-        ):
-            record = self._record(attempts)
-            record["outcome"] = SENT
-            if _usual(classification):
-                template = _Alike(
-                    record.copy(), decision, request, classification, accounts.policy_hash()
-                )
-                accounts.keep(template, request, classification)
-            return record
-        record = alike.record.copy()
-        record["time"] = int(accounts.wall_s() * _MILLI + 0.5) / _MILLI
-        record["id"] = request.record_id
-        record["number"] = self._number
-        record["trace"] = request.record_trace
-        record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
-        call = request.payload
-        record["input_bytes"] = _input_bytes(call) if type(call) is TensorCall else None
-        record["classify_s"] = _rounded(classification.classify_s)
-        record["predicted_s"] = decision.predicted_s
-        record["attempts"] = attempts
-        record["took_s"] = _rounded(accounts.clock() - request.received_s)
-        record["total_tokens"] = self.total_tokens
-        return record
-
     def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         accounts, request = self._accounts, self._request
         classification, decision, call = self.classification, self.decision, request.payload
@@ -441,68 +323,6 @@ class CallAccount:
             "total_tokens": self.total_tokens,
             "policy": accounts.policy_hash(),
         }
-
-
-class _Alike:
-    """The record of a usual call, and what of the call it was made from."""
-
-    __slots__ = (
-        "_complete", "_decision", "_entities", "_operation", "_policy", "_priority", "_protocol",
-        "_reason", "_zones", "record",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        record: dict[str, Any],
-        decision: Decision,
-        request: InferenceRequest,
-        classification: Classification,
-        policy: str,
-    ) -> None:
-        self.record, self._decision, self._policy = record, decision, policy
-        self._operation = request.payload.operation
-        self._protocol, self._priority = request.protocol, request.priority
-        self._zones = request.zones
-        self._reason, self._complete = classification.reason, classification.complete
-        self._entities = classification.entities
-
-    def build(
-        self,
-        request: InferenceRequest,
-        classification: Classification,
-        decision: Decision,
-        policy: str,
-    ) -> bool:
-        """Whether this call's, of the same tenant, model and class, says the same but for what is
-        its own."""
-        was = self._decision
-        # guard: B4.call-findings minus 10
-        return (
-            (decision is was or _same(decision, was))
-            and request.payload.operation is self._operation
-            and request.protocol is self._protocol
-            and request.zones is self._zones
-            and request.priority == self._priority
-            and classification.reason == self._reason
-            and classification.complete is self._complete
-            and classification.entities == self._entities
-            and policy == self._policy
-            and _usual(classification)
-        )
-
-
-def _same(decision: Decision, was: Decision) -> bool:
-    """In all that a record tells of it, but for the times that were foretold."""
-    return (
-        decision.reason == was.reason
-        and decision.zones == was.zones
-        and decision.vetoes == was.vetoes
-        and decision.latency_critical == was.latency_critical
-    )
-
-
-def _usual(classification: Classification) -> bool:
-    return not classification.pseudonymised
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}

@@ -18,7 +18,7 @@ from gateway.accounting.ledger.report import BadQuestion, ReportQuery
 from gateway.auth import Caller
 from gateway.core.errors import Forbidden, GatewayError, MalformedBody, RequestRejected
 from gateway.core.types import InferenceRequest, Payload, WireProtocol
-from gateway.pipeline.pipeline import Explanation
+from gateway.pipeline.decisions import Explanation
 from gateway.protocols import strictjson
 from gateway.protocols.http.head import route_path
 from gateway.protocols.oip import rest

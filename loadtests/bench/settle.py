@@ -55,8 +55,9 @@ from gateway.core.types import (
     WireProtocol,
     Zone,
 )
+from gateway.pipeline.accounts import Accounts
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.rate_limits import RateLimits
 
 _CALLERS = 64
@@ -145,11 +146,11 @@ class Desk:
 
     def enters(self, n: int) -> Any:
         request = self.requests[n % len(self.requests)]
-        account = self.accounts.open(request)
-        account.holds(self.admission.enter(request))
-        account.check()
+        account = CallAccount(self.accounts, request)
+        account.releases.append(self.admission.enter(request))
+        self.log.check()
         share = self.limits.enter(request)
-        account.holds(lambda: share.settle(account.total_tokens, bool(account.attempts)))
+        account.releases.append(lambda: share.settle(account.total_tokens, bool(account.attempts)))
         if request.quotas:
             share.headers()
         return account
@@ -157,7 +158,7 @@ class Desk:
     async def call(self, n: int) -> None:
         self.arrives(n)
         account = self.enters(n)
-        account.classified(_FOUND)
+        account.classification = _FOUND
         account.decision = _DECISION
         told = account.starts(_GPU, _DECISION.zones, 0.0, "")
         account.attempted(_SERVED)
@@ -290,7 +291,7 @@ def _each_us(work: Callable[[int], object], times: int = 2000) -> float:
 def _settled(desk: Desk) -> Callable[[int], None]:
     def work(n: int) -> None:
         account = desk.enters(n)
-        account.classified(_FOUND)
+        account.classification = _FOUND
         account.decision = _DECISION
         account.starts(_GPU, _DECISION.zones, 0.0, "")
         account.attempted(_SERVED)
@@ -357,7 +358,7 @@ async def _ledger_us(where: Path | None, rounds: int) -> float:
 
             async def seven_hundred(of: Desk) -> None:
                 for n in range(700):
-                    account = of.accounts.open(of.requests[n])
+                    account = CallAccount(of.accounts, of.requests[n])
                     account.decision = _DECISION
                     account.attempted(_SERVED)
                     of.accounts.closed()

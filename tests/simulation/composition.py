@@ -38,8 +38,8 @@ from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.health.prober import Watch
 from gateway.endpoints.state import EndpointState
 from gateway.endpoints.versions.parts import EndpointParts, build_parts
+from gateway.pipeline.accounts import Accounts
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.call_account import Accounts
 from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.retries import RetryBudget
@@ -151,7 +151,7 @@ class Composed:
                 yield f"{name} {model} with the server", group.scheduling.in_flight(name)
         yield "gauge of calls", _value_of(METRICS.in_flight) - self.gauge_before
         for pipeline in self.pipelines:
-            yield "pipeline", len(pipeline._open) + len(pipeline._waiting)
+            yield "pipeline", len(pipeline._open)
         yield "waiting for a restart", self.parts.recovery.waiting
         yield "waiting for the cloud", self.parts.clouds.waiting
         yield "money put aside", self.budgets.reserved()

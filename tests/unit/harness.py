@@ -50,10 +50,11 @@ from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.state import EndpointState
 from gateway.endpoints.versions.parts import EndpointParts, build_parts
+from gateway.pipeline.accounts import Accounts
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.call import ClassifierPort
 from gateway.pipeline.dispatcher import Dispatcher
-from gateway.pipeline.pipeline import ClassifierPort, Pipeline
+from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.retries import RetryBudget
 from gateway.scheduling.factory import new_scheduler, weights
@@ -456,7 +457,7 @@ class Rig:
             "accounts": self.accounts.open_calls,
             "limits": sum(h.inside for h in self.limits._holders.values()),
             "wait for the cloud": self.clouds.waiting,
-            "cuttable": len(self.pipeline._open) + len(self.pipeline._waiting),
+            "cuttable": len(self.pipeline._open),
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
         }
         for name, site in self.sites.items():

@@ -29,7 +29,8 @@ from gateway.core.types import (
     Sensitivity,
     Zone,
 )
-from gateway.pipeline.call_account import Accounts, CallAccount, _rounded
+from gateway.pipeline.accounts import Accounts
+from gateway.pipeline.call_account import CallAccount, _rounded
 from gateway.protocols import strictjson
 from tests.unit.harness import MemoryLog, now_s, request, run
 
@@ -47,7 +48,7 @@ class Books:
         self.accounts = Accounts(self.log, self.metrics, now_s, lambda: "abc123")
 
     def open(self, kind: str = "clear", **changes: Any) -> CallAccount:
-        return self.accounts.open(request(kind, **changes))
+        return CallAccount(self.accounts, request(kind, **changes))
 
     def value(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
@@ -67,8 +68,8 @@ def test_what_a_call_holds_is_given_back_once_however_often_it_settles() -> None
         books = Books()
         given_back: list[str] = []
         account = books.open()
-        account.holds(lambda: given_back.append("slot"))
-        account.holds(lambda: given_back.append("money"))
+        account.releases.append(lambda: given_back.append("slot"))
+        account.releases.append(lambda: given_back.append("money"))
         for outcome in (Outcome.SERVED, Outcome.FAILED, Outcome.CANCELLED):
             account.settle(outcome, "why")
         assert given_back == ["slot", "money"]
@@ -84,7 +85,9 @@ def test_the_record_says_what_was_decided_and_done_without_any_content() -> None
         books = Books()
         document = {"messages": [{"role": "user", "content": MARKER}], "model": MARKER}
         account = books.open("restricted", payload=DocumentCall(Operation.CHAT, document))
-        account.classified(Classification("x", Sensitivity.RESTRICTED, "entities", {"PERSON": 2}))
+        account.classification = Classification(
+            "x", Sensitivity.RESTRICTED, "entities", {"PERSON": 2}
+        )
         account.decision = Decision((), "restricted", ONPREM_ONLY, (("cloud", "restricted"),))
         account.attempted(FAILED)
         account.attempted(SERVED)
@@ -149,7 +152,7 @@ def test_what_has_no_answer_to_keep_back_ends_also_without_its_record(outcome: O
         books.log.full = True
         given_back: list[int] = []
         account = books.open()
-        account.holds(lambda: given_back.append(1))
+        account.releases.append(lambda: given_back.append(1))
         account.settle(outcome, "why")
         assert given_back == [1]
         assert books.accounts.open_calls == 0
@@ -239,10 +242,10 @@ def test_an_attempt_after_the_first_is_told_as_it_starts_and_the_end_tells_all()
     async def main() -> None:
         books = Books()
         account = books.open()
-        account.classified(CLEAR)
+        account.classification = CLEAR
         account.starts(GPU, EVERYWHERE, 0.0, "")
         account.attempted(FAILED)
-        account.classified(PERSON)
+        account.classification = PERSON
         account.starts(CLOUD, EVERYWHERE, 0.0, "as")
         account.attempted(SERVED)
         account.settle(Outcome.SERVED, "failover")
@@ -259,10 +262,10 @@ def test_a_verdict_that_changed_after_the_only_attempt_is_in_the_end() -> None:
     async def main() -> None:
         books = Books()
         account = books.open()
-        account.classified(CLEAR)
+        account.classification = CLEAR
         account.starts(GPU, EVERYWHERE, 0.0, "")
         account.attempted(FAILED)
-        account.classified(PERSON)
+        account.classification = PERSON
         account.settle(Outcome.SHED, "onprem_unavailable")
         call, end = books.log.written
         assert (call["sensitivity"], end["sensitivity"]) == ("clear", "restricted")

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.core.errors import CloudFull
 from gateway.core.types import EVERYWHERE, Decision, Outcome, Zone
+from gateway.pipeline.call_account import CallAccount
 from tests.unit.harness import (
     BUSY,
     FAILS,
@@ -179,7 +180,7 @@ def test_what_found_the_cloud_full_before_it_failed_on_the_premises_waits_too() 
             "spill_cost",
             EVERYWHERE,
         )
-        account = rig.accounts.open(call)
+        account = CallAccount(rig.accounts, call)
         opened = await rig.dispatcher.send(call, Known(verdict(call)), decision, account)
         await opened.aclose()
         account.settle(Outcome.SERVED, "test")

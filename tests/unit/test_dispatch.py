@@ -18,6 +18,7 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.types import Zone
+from gateway.pipeline.call_account import CallAccount
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,
@@ -377,7 +378,7 @@ def test_an_attempt_that_never_left_costs_nothing() -> None:
         rig = Rig(Site("gpu", Zone.ONPREM, price_usd=1.0))
         rig.registry.states["gpu"].up = False
         call = request("clear")
-        account = rig.accounts.open(call)
+        account = CallAccount(rig.accounts, call)
         rig.registry.states["gpu"].up = True
         found = await rig.classifier.classify(call)
         states = rig.snapshots.snapshot(call, restricted=False)

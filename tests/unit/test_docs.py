@@ -45,7 +45,8 @@ from gateway.classify.text import extract
 from gateway.config.sections.callers import ScopeSettings
 from gateway.core.errors import GatewayError
 from gateway.core.types import EVERYWHERE, PUBLIC_MODEL, Attempt, Endpoint, Outcome, Zone
-from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.accounts import Accounts
+from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.shadow import comparison
 from gateway.server import ops
 from gateway.server.kserve import front as kserve
@@ -482,10 +483,10 @@ def test_every_field_of_a_record_is_documented() -> None:
 
     async def two_calls() -> None:
         accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy")
-        refused = accounts.open(harness.request())
+        refused = CallAccount(accounts, harness.request())
         refused.attempted(attempt)
         refused.settle(Outcome.SHED, "saturated")
-        account = accounts.open(harness.request())
+        account = CallAccount(accounts, harness.request())
         account.starts(endpoint, frozenset({Zone.ONPREM}), 0.0, "")
         account.attempted(attempt)
         account.settle(Outcome.SERVED, "onprem_room")
@@ -506,7 +507,7 @@ def test_every_field_of_what_leaves_and_of_what_operators_do_is_documented() -> 
 
     async def record() -> None:
         accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy", before_dispatch=True)
-        account = accounts.open(harness.request())
+        account = CallAccount(accounts, harness.request())
         for name in ("cloud", "another"):
             account.starts(Endpoint(name, Zone.CLOUD, "openai"), EVERYWHERE, 0.0, "id")
         account.settle(Outcome.FAILED, "upstream_failed")

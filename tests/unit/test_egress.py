@@ -29,6 +29,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors import Cleared, OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
+from gateway.pipeline.call_account import CallAccount
 from tests.unit.harness import MODEL, Known, Rig, ScriptedConnector, cloud, onprem, request, run
 
 PACKAGE = Path(gateway.__file__).parent
@@ -209,7 +210,7 @@ def test_a_router_gone_mad_cannot_send_a_restricted_call_out(
         call = request("restricted")
         found = Classification(call.id, Sensitivity.RESTRICTED, "entities")
         decision = Decision(tuple(rig.catalog.endpoints[n] for n in order), "onprem_room", zones)
-        account = rig.accounts.open(call)
+        account = CallAccount(rig.accounts, call)
         try:
             await rig.dispatcher.send(call, Known(found), decision, account)
         except EgressForbidden as error:
@@ -227,7 +228,7 @@ def test_what_the_dispatcher_refuses_to_send_out_gives_everything_back() -> None
         call = request("restricted")
         found = Classification(call.id, Sensitivity.RESTRICTED, "entities")
         decision = Decision((rig.catalog.endpoints["cloud"],), "onprem_room", EVERYWHERE)
-        account = rig.accounts.open(call)
+        account = CallAccount(rig.accounts, call)
         with pytest.raises(EgressForbidden):
             await rig.dispatcher.send(call, Known(found), decision, account)
         assert [a.result for a in account.attempts] == ["egress_forbidden"]
@@ -252,7 +253,7 @@ def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:
         found = replace(clear(call))
         decision = Decision((rig.catalog.endpoints[name],), "onprem_room", EVERYWHERE)
         with pytest.raises(EgressForbidden):
-            await rig.dispatcher.send(call, Known(found), decision, rig.accounts.open(call))
+            await rig.dispatcher.send(call, Known(found), decision, CallAccount(rig.accounts, call))
         assert connector.seen == []
 
     run(send("clear", "cloud"))

@@ -18,6 +18,7 @@ from gateway.core.types import (
     Sensitivity,
     TensorCall,
 )
+from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.retries import RetryBudget
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
@@ -227,9 +228,9 @@ def test_a_place_outside_the_allowed_zones_is_no_second_try() -> None:
         states = rig.snapshots.snapshot(call, restricted=False)
         decision = replace(Policy().decide(call, found, states), zones=ONPREM_ONLY)
         assert [e.name for e in decision.attempts] == ["gpu", "cloud"]
-        account = rig.accounts.open(call)
+        account = CallAccount(rig.accounts, call)
         opened = await rig.dispatcher.send(call, Known(found), decision, account)
-        await opened.finish(None)
+        opened.end(None)
         assert [a.endpoint for a in account.attempts] == ["gpu"]
         assert rig.cloud_seen == []
 

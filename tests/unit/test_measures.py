@@ -22,7 +22,8 @@ from gateway.core.types import (
     WireProtocol,
     Zone,
 )
-from gateway.pipeline.call_account import Accounts, CallAccount
+from gateway.pipeline.accounts import Accounts
+from gateway.pipeline.call_account import CallAccount
 from tests.unit.harness import MemoryLog
 
 SERVED = Attempt("gpu", Zone.ONPREM, ONPREM_ONLY, "served", 0.1, 0.2)
@@ -43,10 +44,11 @@ class Books:
     def open(self, operation: Operation = Operation.CHAT, budget_s: float = 1.0) -> CallAccount:
         call = DocumentCall(operation, {}) if operation is not Operation.INFER else TensorCall(())
         deadline = Deadline(self.now_s + budget_s, lambda: self.now_s)
-        return self.accounts.open(
+        return CallAccount(
+            self.accounts,
             InferenceRequest(
                 "id", WireProtocol.OPENAI, "billing", "m", call, deadline, received_s=self.now_s
-            )
+            ),
         )
 
     def value(self, name: str, **labels: str) -> float | None:

@@ -159,13 +159,12 @@ def test_a_queue_that_lets_a_call_go_does_not_get_it_out() -> None:
     """Whatever a scheduler decides, the decision's zones are the call's."""
 
     class Leaving:
-        def enter(self, *_: object) -> object:
+        async def enter(self, *_: object) -> object:
             raise Spilled("spill_rule")
 
     async def main() -> None:
         rig = Rig(*sites(), setup=setup(NEVER["onprem_only"]))
         rig.dispatcher._queues = Leaving()  # type: ignore[assignment]
-        rig.dispatcher._own_queues = False
         ended = await rig.call(request("clear"))
         assert not isinstance(ended.error, EgressForbidden)
         assert ended.error is not None

@@ -14,7 +14,8 @@ import numpy as np
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.core.deadline import Clock
 from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
-from gateway.pipeline.pipeline import ClassifierPort, Pipeline
+from gateway.pipeline.call import ClassifierPort
+from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.shadow.shadow import Rules
 from gateway.pipeline.shadow.shadows import Shadows
 from gateway.scheduling.routing.policy import Policy

@@ -24,7 +24,8 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.core.types import Outcome as Ended
-from gateway.pipeline.call_account import Accounts
+from gateway.pipeline.accounts import Accounts
+from gateway.pipeline.call_account import CallAccount
 from gateway.simulate.loop import CLOUD, ONPREM, REFUSED, SimulatedOutcome
 from gateway.simulate.moves import as_recorded, moves
 from gateway.simulate.records import Replayed, read_records
@@ -240,9 +241,9 @@ def test_what_a_gateway_writes_can_be_replayed(tmp_path: Path) -> None:
         accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy")
         for number in range(3):
             request = harness.request(payload=tensors if number else None, priority=number)
-            account = accounts.open(request)
+            account = CallAccount(accounts, request)
             clear = Sensitivity.CLEAR if number else Sensitivity.RESTRICTED
-            account.classified(Classification(request.id, clear, "clear"))
+            account.classification = Classification(request.id, clear, "clear")
             zone = Zone.CLOUD if number else Zone.ONPREM
             account.attempted(Attempt("e", zone, ONPREM_ONLY, "served", price_usd=0.25 * number))
             account.settle(Ended.SERVED, "served")

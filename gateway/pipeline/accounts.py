@@ -1,0 +1,65 @@
+"""What the accounts of all calls share, and how many of them are open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from gateway.accounting.ledger.entry import Entry
+from gateway.accounting.measures import measures_for
+from gateway.accounting.metrics import Metrics
+from gateway.accounting.records import DecisionLog
+from gateway.accounting.waits import Waits
+from gateway.core import ambient
+from gateway.core.deadline import Clock
+
+_log = logging.getLogger(__package__)
+
+
+class LedgerPort(Protocol):
+    def post(self, entry: Entry) -> None:
+        """Neither waits nor raises."""
+        ...
+
+
+class Accounts:
+    """What each `CallAccount` writes to, and the count of the open ones."""
+
+    def __init__(
+        self,
+        log: DecisionLog,
+        metrics: Metrics,
+        clock: Clock,
+        policy_hash: Callable[[], str],
+        ledger: LedgerPort | None = None,
+        before_dispatch: bool = False,
+    ) -> None:
+        """`before_dispatch`: what is about to leave waits until it is on record."""
+        self.ledger = ledger
+        self.before_dispatch = before_dispatch
+        self.log = log
+        self.metrics = metrics
+        self.clock = clock
+        self.policy_hash = policy_hash
+        self.wall_s = ambient.calendar()
+        self.measures = measures_for(metrics)
+        self.waits = Waits()
+        self.debug = _log.isEnabledFor(logging.DEBUG)
+        self.open_calls = 0
+        self._quiet: asyncio.Event | None = None  # while somebody waits for it
+
+    def closed(self) -> None:
+        self.open_calls -= 1
+        self.metrics.in_flight.level -= 1
+        if self._quiet is not None and not self.open_calls:
+            self._quiet.set()
+            self._quiet = None
+
+    async def quiet(self) -> None:
+        """Returns once no call is open."""
+        if self.open_calls:
+            if self._quiet is None:
+                self._quiet = asyncio.Event()
+            await self._quiet.wait()

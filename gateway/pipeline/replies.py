@@ -1,0 +1,193 @@
+"""A reply that streams: from the attempt that has begun to answer to the front."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+from gateway.core.deferred_error import DeferredError
+from gateway.core.errors import DeadlineExceeded, GatewayError, UpstreamGivenUp, UpstreamSilent
+from gateway.core.types import Frame, OneFrame, Outcome, ReplyStream
+from gateway.endpoints.health.patience import idle_s, parting_s
+from gateway.endpoints.state import AttemptTimeout, went_out_why
+from gateway.pipeline.attempt import RunningAttempt, closed
+from gateway.pipeline.attempt_costs import total_tokens
+from gateway.pipeline.call_account import CallAccount
+
+
+class Cuttable(Protocol):
+    def cut(self, why: Callable[[], GatewayError]) -> None:
+        """End it by this, and not as if its caller had left."""
+        ...
+
+
+OpenCalls = dict[Cuttable, None]
+"""Calls whose answer has not begun, and streams, in the order in which they came."""
+
+
+class OpenedReply:
+    """The frames of an attempt that has begun to answer. Each comes within the deadline; closing
+    cancels the upstream."""
+
+    def __init__(self, attempt: RunningAttempt) -> None:
+        attempt.begun, attempt.may_last = True, False
+        self._attempt = attempt
+        self._first = attempt.first
+        if self._first is None and type(attempt.stream) is OneFrame:
+            self._first = attempt.stream.take()
+        self._done = False
+
+    @property
+    def total_tokens(self) -> int | None:
+        return total_tokens(self._attempt.stream)
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        attempt = self._attempt
+        if self._done or attempt.stream is None:
+            raise StopAsyncIteration
+        try:
+            return await self._next(attempt.stream)
+        except StopAsyncIteration as exc:
+            failed, closing = DeferredError(exc), attempt.end(None)
+        except TimeoutError:
+            failed = DeferredError(self._too_late())
+            closing = attempt.end_by(failed.error)
+        except GatewayError as exc:
+            # guard: A4.first-frame -> await attempt._open(); failed, closing = DeferredError(exc),
+            #   attempt.end(exc)
+            # guard: A4.broken-stream DeferredError(exc) -> DeferredError(StopAsyncIteration())
+            # guard: A4.commit-point -> attempt.stream = await attempt._open(); return await
+            #   anext(attempt.stream)
+            failed, closing = DeferredError(exc), attempt.end(exc)
+        self._done = True
+        if closing is not None:
+            await closed(closing)
+        raise failed.again()
+
+    async def aclose(self) -> None:
+        self._done = True
+        await self._attempt.aclose()
+
+    async def _next(self, stream: ReplyStream) -> Frame:
+        attempt = self._attempt
+        since_s = attempt.clock()
+        with self._waits(since_s):
+            frame = await anext(stream)
+        attempt.model_state.gaps.observe(attempt.clock() - since_s)
+        attempt.meter.add(frame)
+        return frame
+
+    def _waits(self, now_s: float) -> AttemptTimeout:
+        """For a frame, since the one before it."""
+        attempt = self._attempt
+        request, gap_s = attempt.request, attempt.model_state.gap_s
+        # guard: P3.silent-stream -> if went_out_why(attempt.state, attempt.model_state) or
+        #   attempt.state.drained:
+        if went_out_why(attempt.state, attempt.model_state):
+            idle_at_s = now_s + parting_s(gap_s)
+        else:
+            idle_at_s = now_s + idle_s(gap_s, attempt.services.registry.health)
+        # guard: D1.frame-wait -> return attempt.waits(idle_at_s, now_s)
+        # guard: A5.stream-timeout -> return attempt.waits(request.deadline.at_s, now_s)
+        # guard: D1.later-frames -> return attempt.waits(now_s + 100000.0, now_s)
+        return attempt.waits(min(request.deadline.at_s, idle_at_s), now_s)
+
+    def _too_late(self) -> GatewayError:
+        attempt = self._attempt
+        if attempt.request.deadline.passed():
+            return DeadlineExceeded("the latency budget ran out while the answer was streaming")
+        if why := went_out_why(attempt.state, attempt.model_state):
+            return UpstreamGivenUp("the endpoint went out while it was answering", reason=why)
+        return UpstreamSilent("the endpoint has stopped in the middle of its answer")
+
+
+class SettlingStream:
+    """
+    Pass frames on and settle the account exactly once, however the stream ends.
+
+    A class and not an async generator: closing a generator that was never started runs none of its
+    code, so a caller who leaves before the first frame would never be accounted for.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedReply,
+        account: CallAccount,
+        reason: str,
+        open_calls: OpenCalls,
+    ) -> None:
+        """`reason`: the code of its placement, which a stream that ends whole is counted under. It
+        is among `open_calls` until it ends."""
+        open_calls[self] = None
+        self._opened = opened
+        self._account = account
+        self._reason = reason
+        self._open = open_calls
+        self._cut: Callable[[], GatewayError] | None = None
+        self._reader: asyncio.Task[object] | None = None
+
+    def cut(self, why: Callable[[], GatewayError]) -> None:
+        if self._cut is None:  # guard: O7.stream-cut
+            self._cut = why
+            if self._reader is not None:
+                self._reader.cancel()
+
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self
+
+    async def __anext__(self) -> Frame:
+        try:
+            return await self._next_or_cut()
+        except StopAsyncIteration:
+            self._settle(Outcome.SERVED, self._reason)
+            raise
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = DeferredError(exc)
+        try:
+            await self._opened.aclose()
+        finally:  # cancelled once more while it closes
+            self._settle(*ending(failed.error))
+        raise failed.again()
+
+    async def _next_or_cut(self) -> Frame:
+        self._check_cut()
+        self._reader = reader = asyncio.current_task()
+        try:
+            return await anext(self._opened)
+        except asyncio.CancelledError:
+            if self._cut is not None and reader is not None and not reader.uncancel():
+                self._check_cut()
+            raise
+        finally:
+            self._reader = None
+
+    def _check_cut(self) -> None:
+        if self._cut is not None:
+            raise self._cut() from None
+
+    async def aclose(self) -> None:
+        try:
+            await self._opened.aclose()
+        finally:  # a caller may be cut off while the upstream closes
+            self._settle(Outcome.CANCELLED, "caller_left")  # guard: A2.stream-account
+
+    def _settle(self, outcome: Outcome, reason: str) -> None:
+        self._account.total_tokens = self._opened.total_tokens
+        self._account.settle(outcome, reason)
+        self._open.pop(self, None)
+
+
+def ending(error: BaseException) -> tuple[Outcome, str]:
+    """How a call ended that raised this."""
+    if isinstance(error, GatewayError):
+        return error.outcome, error.reason
+    if isinstance(error, asyncio.CancelledError):
+        return Outcome.CANCELLED, "caller_left"
+    return Outcome.FAILED, "internal"
