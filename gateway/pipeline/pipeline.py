@@ -184,11 +184,10 @@ class Pipeline:
         self._pseudonyms = pseudonyms
         self._open: dict[SettlingStream, None] = {}  # in the order in which they came
         self._waiting: dict[asyncio.Task[object], None] = {}
-        self._running = timeouts.RunningTask()
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
-        task, trace = self._running.task(), request.trace
+        task, trace = timeouts.running_wheel().task(), request.trace
         account = self._accounts.open(request)
         clearance = AtTheDoor(self._classifier, request, account)
         opened: RunningAttempt | None = None
