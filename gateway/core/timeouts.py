@@ -97,8 +97,8 @@ class Timeout:
         self._after_s = after_s
         self._expired = False
         self._slot: Slot
-        self._task: asyncio.Task[object] | None = None
-        self._cancelling = 0
+        self._task: asyncio.Task[object] | None
+        self._cancelling: int
 
     def __enter__(self) -> Timeout:
         """Raises RuntimeError where no task runs."""

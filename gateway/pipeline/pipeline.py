@@ -187,7 +187,8 @@ class Pipeline:
         self._cutting: Callable[[], GatewayError] | None = None
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
-        task, trace = timeouts.running_wheel().task(), request.trace
+        task, trace = asyncio.current_task(), request.trace
+        assert task is not None
         account = self._accounts.open(request)
         clearance = AtTheDoor(self._classifier, request, account)
         opened: RunningAttempt | None = None
