@@ -51,7 +51,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
-from gateway.endpoints.connectors.openai.sse import EventParser, tells_nothing
+from gateway.endpoints.connectors.openai.sse import EventParser, find_unread, tells_nothing
 from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_usage_alone
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
@@ -285,6 +285,11 @@ class EventStream:
         return self._committed and self._progress.operation is not Operation.RESPONSES
 
     def _on_body(self, passage: Passage, body: bytes) -> bool:
+        if self._may_pass_unread and self._parser.between and len(body) <= self._bounds.event_bytes:
+            end, count = find_unread(body, 0)
+            if end == len(body):
+                self._progress.goes_on()
+                return passage.events(body, count)
         self._feed(body)
         return self.pass_on(passage) and self._has_room() and not self._unfed
 

@@ -20,7 +20,7 @@ _TELLING = tuple(
         rb'"usage"\s*+:\s*+(?!null)',
         rb'"index"\s*+:\s*+(?!0\b)',
         rb'"error"',
-        rb"\[DONE\]",
+        rb'"response\.failed"',
         rb"\\u00",  # which may spell a letter of a key
     )
 )
@@ -45,6 +45,24 @@ def tells_nothing(data: bytes) -> bool:
         and b'"choices"' in data
         and find_telling(data, 0, len(data)) == len(data)
     )
+
+
+def find_unread(text: bytes, at: int) -> tuple[int, int]:
+    """Where the events end that stand in `text` from `at` on, each in one line of data, and need
+    not be read; how many they are. `at` begins an event."""
+    end = text.rfind(b"}\n\n", at, find_telling(text, at, len(text))) + 3
+    events = text if end - at == len(text) else text[at:end]
+    count = events.count(b"}\n\n")
+    if (
+        count
+        and events.startswith(b'data: {"')
+        and events.count(b'\n\ndata: {"') == count - 1
+        and events.count(b'"choices"') == count
+        and len(events.split(b"\n")) == 2 * count + 1
+        and b"\r" not in events
+    ):
+        return end, count
+    return at, 0
 
 
 class EventParser:
@@ -105,19 +123,8 @@ class EventParser:
         text, at = self._text, self._at
         if self._held or self._by_line or self._events or len(text) > self._max_event_bytes:
             return b"", 0
-        end = text.rfind(b"}\n\n", at, find_telling(text, at, len(text))) + 3
-        events = text[at:end]
-        count = events.count(b"}\n\n")
-        if not (
-            count
-            and events.startswith(b'data: {"')
-            and events.count(b'\n\ndata: {"') == count - 1
-            and events.count(b'"choices"') == count
-            and len(events.split(b"\n")) == 2 * count + 1  # each has one line
-        ):
-            return b"", 0
-        self._at = end
-        return events, count
+        self._at, count = find_unread(text, at)
+        return text[at : self._at], count
 
     def _read_lines(self, chunk: bytes) -> None:
         if self._after_cr and chunk:
