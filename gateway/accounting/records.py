@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from gateway.core.errors import DeadlineExceeded, GatewayError
+from gateway.core.errors import GatewayError
 
 
 class RecordUnwritable(GatewayError):
@@ -18,10 +18,9 @@ class RecordUnwritable(GatewayError):
 SENT: Final = "sent"
 """The outcome of a call that was sent somewhere, as long as no more is known."""
 
-Durable = asyncio.Future[RecordUnwritable | DeadlineExceeded | None]
-"""Done once the record is durable, or will not be in time: then it gives the error, of which who
-raises it makes a copy. One of a call alone:
-who awaits it may cancel it."""
+Durable = asyncio.Future[RecordUnwritable | None]
+"""Done once the record is durable, or cannot be: then it gives the error, of which who raises it
+makes a copy. One of a call alone: who awaits it may cancel it."""
 
 
 def is_durable(durable: Durable) -> bool:

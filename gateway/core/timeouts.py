@@ -1,8 +1,9 @@
-"""Waits that end at a time, without a timer for each.
+"""Waits that end at a time, all of a loop on one timer: a timer wheel.
 
 `asyncio.timeout` sets a timer at every wait and cancels it afterwards, which is most of what a wait
-costs when answers come soon. Here a timer that has been set stays, and serves the waits that come
-after: when it fires it looks whether the time of the one that is going on has come.
+costs when answers come soon. A wheel sorts waits by the time at which they end, into slots of a few
+milliseconds (Varghese and Lauck, 1987), and the loop has one timer, which stands at the first slot.
+It stays there when a wait ends before its time, as most do.
 """
 
 from __future__ import annotations
@@ -11,31 +12,100 @@ import asyncio
 import math
 from asyncio import current_task, get_running_loop
 from types import TracebackType
+from typing import Final, Protocol
 
 from gateway.core import ambient
 
-_EARLY_S = 0.002  # timers count whole milliseconds, and fire up to so much early
+SLOTS_PER_S: Final = 256
+"""A wait may end a slot late."""
+EARLY_S: Final = 0.002
+"""Timers count whole milliseconds, and fire up to so much early."""
 
 
-class Patience:
-    """One wait: `with patience.within(seconds): await ...` cancels what is waited for and raises
+class Expiring(Protocol):
+    """What ends at a time."""
+
+    def expire(self) -> None:
+        """Called once, when its time has come. It may add itself again."""
+        ...
+
+
+Slot = dict[Expiring, None]
+"""What ends in the same few milliseconds: `slot.pop(entry, None)` takes one out."""
+
+
+class TimerWheel:
+    """The waits of one loop."""
+
+    __slots__ = ("_first", "_now_s", "_slots", "_timer", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._now_s = ambient.loop_clock(loop)
+        self._slots: dict[int, Slot] = {}
+        self._first: float = math.inf  # the slot at which the timer stands
+        self._timer: asyncio.TimerHandle | None = None
+
+    def task(self) -> asyncio.Task[object]:
+        """The one that runs. Raises RuntimeError where none does."""
+        task = current_task(self.loop)
+        if task is None:
+            raise RuntimeError("only a task can wait")
+        return task
+
+    def add(self, entry: Expiring, after_s: float) -> Slot:
+        """Have it expire after so many seconds; at once when that is negative."""
+        number = int((self._now_s() + after_s) * SLOTS_PER_S) + 1
+        slot = self._slots.get(number)
+        if slot is None:
+            slot = self._slots[number] = {}
+            if number < self._first:
+                self._stand_at(number)
+        slot[entry] = None
+        return slot
+
+    def _stand_at(self, number: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._first = number
+        self._timer = self.loop.call_at(number / SLOTS_PER_S, self._turn)
+
+    def _turn(self) -> None:
+        self._timer, self._first = None, math.inf
+        now = int((self._now_s() + EARLY_S) * SLOTS_PER_S)
+        try:
+            for number in sorted(number for number in self._slots if number <= now):
+                slot = self._slots[number]
+                for entry in tuple(slot):
+                    if entry in slot:  # else another one's end has ended it
+                        del slot[entry]
+                        entry.expire()
+        finally:  # those behind one that fails are due in the next turn
+            self._slots = {number: slot for number, slot in self._slots.items() if slot}
+            first = min(self._slots, default=math.inf)
+            if first < self._first:
+                self._stand_at(int(first))
+
+
+class Timeout:
+    """One wait: `with timeouts.within(seconds): await ...` cancels what is waited for and raises
     TimeoutError when they have passed, as `async with asyncio.timeout` does."""
 
-    __slots__ = (
-        "_at_s", "_cancelling", "_expired", "_fires_s", "_home", "_rests", "_task", "_timer",
-    )  # fmt: skip
+    __slots__ = ("_after_s", "_cancelling", "_expired", "_slot", "_task")
 
-    def __init__(self, home: _Home) -> None:
-        self._home = home
-        self._rests = home.resting.append
-        self._timer: asyncio.TimerHandle | None = None
-        self._fires_s = math.inf  # without a timer
-        self._at_s = 0.0
-        self._task: asyncio.Task[object] | None = None  # the one that waits
-        self._cancelling = 0
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
         self._expired = False
+        self._slot: Slot
+        self._task: asyncio.Task[object] | None
+        self._cancelling: int
 
-    def __enter__(self) -> Patience:
+    def __enter__(self) -> Timeout:
+        """Raises RuntimeError where no task runs."""
+        wheel = running_wheel()
+        task = self._task = wheel.task()
+        self._cancelling = task.cancelling()
+        self._slot = wheel.add(self, self._after_s)
         return self
 
     def __exit__(
@@ -44,96 +114,34 @@ class Patience:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        self._slot.pop(self, None)
         task, self._task = self._task, None
-        self._rests(self)
-        if self._expired and task is not None:
-            self._expired = False
-            if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-                raise TimeoutError from error
+        if (
+            self._expired
+            and task is not None
+            and task.uncancel() <= self._cancelling
+            and kind is asyncio.CancelledError
+        ):
+            raise TimeoutError from error
 
-    def when(self) -> float:
-        """In seconds of the loop."""
-        return self._at_s
-
-    def expired(self) -> bool:
-        """Asked while it goes on."""
-        return self._expired
-
-    def reschedule(self, at_s: float) -> None:
-        """Of the wait that is going on."""
-        self._at_s = at_s
-        if self._fires_s > at_s:
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._fires_s = self._at_s
-        self._timer = self._home.loop.call_at(self._at_s, self._check)
-
-    def _check(self) -> None:
-        self._timer, self._fires_s = None, math.inf
-        task = self._task
-        if task is None or self._expired:
-            return
-        if self._home.now_s() + _EARLY_S < self._at_s:
-            self._set_timer()
-            return
-        self._expired = True
-        task.cancel()
+    def expire(self) -> None:
+        if self._task is not None:
+            self._expired = True
+            self._task.cancel()
 
 
-class RunningTask:
-    """Which task runs, for an object that lives in one loop at a time. `asyncio.current_task` asks
-    the system each time whether this process is a fork of the one that the loop began in."""
-
-    __slots__ = ("_loop",)
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def task(self) -> asyncio.Task[object]:
-        """Raises RuntimeError where none does."""
-        loop = self._loop
-        if loop is None or (task := current_task(loop)) is None:  # or in another one by now
-            loop = self._loop = get_running_loop()
-            task = current_task(loop)
-        if task is None:
-            raise RuntimeError("only a task can wait")
-        return task
+_wheel: TimerWheel | None = None
 
 
-class _Home:
-    """Those of one loop that nobody uses now."""
-
-    __slots__ = ("loop", "now_s", "resting")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.now_s = ambient.loop_clock(loop)
-        self.resting: list[Patience] = []
+def running_wheel() -> TimerWheel:
+    """The running loop's."""
+    global _wheel
+    loop, wheel = get_running_loop(), _wheel
+    if wheel is None or wheel.loop is not loop:
+        wheel = _wheel = TimerWheel(loop)
+    return wheel
 
 
-_home: _Home | None = None
-
-
-def within(seconds: float) -> Patience:
-    """A wait of so many seconds, of none when that is negative. It has begun: enter it at once."""
-    global _home
-    loop, home = get_running_loop(), _home
-    if home is None or home.loop is not loop:
-        home = _home = _Home(loop)
-    task = current_task(loop)
-    if task is None:
-        raise RuntimeError("only a task can be patient")
-    patience = home.resting.pop() if home.resting else Patience(home)
-    patience._task, patience._cancelling = task, task.cancelling()
-    patience._at_s = at_s = home.now_s() + seconds if seconds > 0.0 else home.now_s()
-    if patience._fires_s > at_s:
-        patience._set_timer()
-    return patience
-
-
-def until(at_s: float) -> Patience:
-    """A wait that ends at `at_s`, in seconds of the running loop; to be entered at once, too."""
-    return within(at_s - ambient.loop_s())
+def within(seconds: float) -> Timeout:
+    """A wait of so many seconds from the moment in which it is entered; of none when negative."""
+    return Timeout(seconds)

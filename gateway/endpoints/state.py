@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.timeouts import RunningTask
+from gateway.core.timeouts import EARLY_S, Slot, running_wheel
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
@@ -26,7 +25,6 @@ from gateway.endpoints.triton.providers import Provided
 from gateway.scheduling.queues import Prior
 from gateway.scheduling.routing.estimate import ServiceTimes
 
-_EARLY_S: Final = 0.002  # uvloop's timers fire up to so much early
 _UNHEARD: Final = (CancelledError, DeadlineExceeded)  # who gave up has heard nothing
 
 
@@ -45,6 +43,7 @@ class AttemptTimeout:
     ran_out = False  # its end has come, and it was told
     _task: asyncio.Task[object] | None = None
     _cancelling = 0
+    _slot: Slot
 
     @property
     def model(self) -> str:
@@ -58,14 +57,13 @@ class AttemptTimeout:
         """Its end has come. Sets a later one, if there is."""
 
     def waits(self, ends_s: float, now_s: float) -> AttemptTimeout:
-        """From now until then; to be entered at once."""
-        model_state = self.model_state
-        task = model_state.running.task()
-        self._task, self._cancelling = task, task.cancelling()
+        """From now until then; to be entered at once. Raises RuntimeError where no task runs."""
+        wheel = running_wheel()
+        task = self._task = wheel.task()
+        self._cancelling = task.cancelling()
         self.ends_s = ends_s
-        if ends_s < model_state.looks_s:
-            model_state.watch(ends_s, now_s)
-        model_state.health.claim(self, now_s)
+        self._slot = wheel.add(self, ends_s - now_s)
+        self.model_state.health.claim(self, now_s)
         return self
 
     def __enter__(self) -> AttemptTimeout:
@@ -77,6 +75,7 @@ class AttemptTimeout:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        self._slot.pop(self, None)
         if error is None or not isinstance(error, _UNHEARD):
             self.model_state.health.heard(self)
         else:
@@ -92,20 +91,26 @@ class AttemptTimeout:
     def ends_by(self, at_s: float, now_s: float) -> None:
         """At the latest, from now on."""
         self.may_last = False
-        if at_s < self.ends_s:
+        if at_s < self.ends_s and not self.ran_out:  # guard: A6.fired-limits minus 2
             self.ends_s = at_s
-            if at_s < self.model_state.looks_s:
-                self.model_state.watch(at_s, now_s)
+            self._slot.pop(self, None)
+            self._slot = running_wheel().add(self, at_s - now_s)
 
-    def run_out(self) -> None:
-        self.ran_out = True
-        if self._task is not None:
+    def expire(self) -> None:
+        now_s = self.model_state.health.clock()
+        if self.may_last and self.ends_s <= now_s + EARLY_S:
+            self.may_last = False
+            self.last_check()
+        if self.ends_s > now_s + EARLY_S:
+            self._slot = running_wheel().add(self, self.ends_s - now_s)
+        elif self._task is not None:
+            self.ran_out = True
             self._task.cancel()
 
 
 @dataclass(slots=True)
 class ModelState:
-    """One model on one endpoint. One timer serves all who wait here."""
+    """One model on one endpoint."""
 
     breaker: Breaker
     times: ServiceTimes
@@ -114,9 +119,6 @@ class ModelState:
     in_flight: int = 0
     waiting: dict[AttemptTimeout, float] = field(init=False)
     suspects: Suspects = field(init=False)
-    looks_s: float = math.inf  # when the timer fires
-    running: RunningTask = field(default_factory=RunningTask)
-    _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
         self.waiting = cast("dict[AttemptTimeout, float]", self.health.waiting)
@@ -125,32 +127,6 @@ class ModelState:
     @property
     def gap_s(self) -> float:
         return self.gaps.high_s
-
-    def watch(self, at_s: float, now_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self.looks_s = at_s
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, at_s - now_s), self._check)
-
-    def _check(self) -> None:
-        """Whose end has come is told. The timer stays as it is set when waits end: most of them end
-        long before."""
-        now_s = self.health.clock()
-        self._timer, self.looks_s = None, math.inf
-        next_s = math.inf
-        for waiting in self.waiting:
-            if waiting.ran_out:  # guard: A6.fired-limits
-                continue
-            if waiting.may_last and waiting.ends_s <= now_s + _EARLY_S:
-                waiting.may_last = False
-                waiting.last_check()
-            if waiting.ends_s <= now_s + _EARLY_S:
-                waiting.run_out()
-            elif waiting.ends_s < next_s:
-                next_s = waiting.ends_s
-        if next_s < math.inf:
-            self.watch(next_s, now_s)
 
 
 class ModelStates(dict[str, ModelState]):

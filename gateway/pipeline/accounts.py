@@ -11,7 +11,6 @@ from gateway.accounting.ledger.entry import Entry
 from gateway.accounting.measures import measures_for
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog
-from gateway.accounting.waits import Waits
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 
@@ -45,7 +44,6 @@ class Accounts:
         self.policy_hash = policy_hash
         self.wall_s = ambient.calendar()
         self.measures = measures_for(metrics)
-        self.waits = Waits()
         self.debug = _log.isEnabledFor(logging.DEBUG)
         self.open_calls = 0
         self._quiet: asyncio.Event | None = None  # while somebody waits for it

@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol
 from gateway.accounting.ledger.entry import make_entry
 from gateway.accounting.measures import AT_ONCE
 from gateway.accounting.records import SENT, Durable, RecordUnwritable
-from gateway.core import ambient, logs
+from gateway.core import ambient, logs, timeouts
+from gateway.core.errors import DeadlineExceeded
 from gateway.core.types import (
     PUBLIC_MODEL,
     Attempt,
@@ -170,17 +171,16 @@ class CallAccount:
     async def on_record(self, durable: Durable) -> None:
         """Returns once what was told is durable. Waits for no longer than the answer is worth
         anything (D1). Raises RecordUnwritable: then nothing goes."""
-        waits, deadline = self._accounts.waits, self._request.deadline
-        waits.open[durable] = deadline
-        if deadline.at_s < waits.looks_s:  # guard: B4.record-deadline
-            waits.watch(deadline)
         try:
-            failed = await durable
-        finally:
-            del waits.open[durable]
+            # guard: B4.record-deadline -> with timeouts.within(100000.0):
+            with timeouts.within(self._request.deadline.remaining_s()):
+                failed = await durable
+        except TimeoutError:
+            raise DeadlineExceeded(
+                "the latency budget ran out before the record was durable"
+            ) from None
         if failed is not None:
-            if isinstance(failed, RecordUnwritable):
-                self._begun = None  # guard: B4.failed-outcome
+            self._begun = None  # guard: B4.failed-outcome
             # guard: B4.failed-record
             # guard: A10.failed-record copy(failed) -> failed
             raise copy(failed)  # who raises it has the record, which keeps it

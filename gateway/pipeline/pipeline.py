@@ -82,11 +82,10 @@ class Pipeline:
             admission, self._limits, accounts, classifier, self._decisions, recovery
         ).explain
         self._open: OpenCalls = {}  # in the order in which they came
-        self._running = timeouts.RunningTask()
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
         """The answer, from its first frame on. Raises the GatewayError that refuses the call."""
-        account, task = CallAccount(self._accounts, request), self._running.task()
+        account, task = CallAccount(self._accounts, request), timeouts.running_wheel().task()
         async with Call(request, account, self._classifier, task, self._open) as call:
             self._admit(call)
             await call.classify()

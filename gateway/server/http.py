@@ -260,12 +260,11 @@ class App:
     def _opening(self, exchange: HttpExchange) -> RequestHead | None:
         """None: it is no inference call. Raises GatewayError."""
         head = exchange.head
-        if not head.plain:
-            try:
-                check(head)
-            except RequestRejected:
-                exchange.is_last()
-                raise
+        try:
+            check(head)
+        except RequestRejected:
+            exchange.is_last()
+            raise
         hosts = self._services.hosts
         if hosts is not None:
             headers = exchange.headers

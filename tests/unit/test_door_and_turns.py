@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gateway.config import QueueSettings
 from gateway.core.errors import DeadlineExceeded
+from gateway.core.timeouts import SLOTS_PER_S
 from gateway.core.types import (
     Classification,
     InferenceRequest,
@@ -221,7 +222,8 @@ def test_an_endpoint_that_goes_down_in_the_moment_of_a_deadline_is_noticed_all_t
             state.give_up_waiting()
             told.append("down")
 
-        asyncio.get_running_loop().call_at(due_s + 5e-10, goes_down)
+        slot = int(due_s * SLOTS_PER_S) + 1
+        asyncio.get_running_loop().call_at(slot / SLOTS_PER_S + 5e-10, goes_down)
         ended = await task
         assert isinstance(ended.error, DeadlineExceeded)
         assert told == ["down"]

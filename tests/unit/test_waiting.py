@@ -1,9 +1,8 @@
-"""Waits at a lane: they end when they should, with one timer for all of them."""
+"""Waits at a lane end when they should."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -81,24 +80,6 @@ async def test_who_gave_up_has_heard_nothing(lane: ModelState) -> None:
         await Call(lane).wait(0.01)
     assert lane.health.heard_count == 0
     assert lane.health.unanswered_since_s is not None
-
-
-async def test_one_timer_serves_all_who_wait(
-    lane: ModelState, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loop = asyncio.get_running_loop()
-    timers = []
-    later = loop.call_later
-
-    def counted(delay: float, callback: Callable[..., object]) -> asyncio.TimerHandle:
-        timers.append(delay)
-        return later(delay, callback)
-
-    monkeypatch.setattr(loop, "call_later", counted)
-    for i in range(50):
-        with (waiting := Call(lane).waiting).waits(now_s() + 30 + i, now_s()):
-            assert list(lane.waiting) == [waiting]
-    assert len(timers) == 1
 
 
 async def test_each_of_many_ends_at_its_own_time(lane: ModelState) -> None:

@@ -1,8 +1,8 @@
 """The head of a request, and the refusal of heads that two parsers could read in two ways.
 
 The parser (httptools) accepts two Host headers, and heads of any size. Behind `check` each header
-that means something stands there once. `connection` bounds heads while they come and keeps
-trailers out of them. Most heads need none of it: `plain`.
+that means something stands there once. `reader` bounds heads while they come and keeps trailers out
+of them.
 """
 
 from __future__ import annotations
@@ -52,15 +52,14 @@ class HttpHead:
     """What came before the body. Names of headers are in lower case."""
 
     __slots__ = (
-        "_fields", "_raw_path", "authority", "headers", "known", "method", "path", "plain",
-        "query", "version",
+        "authority", "fields", "headers", "known", "method", "path", "query", "raw_path", "version",
     )  # fmt: skip
 
     def __init__(self, method: str, target: bytes, version: str, fields: Sequence[Field]) -> None:
         """Raises httptools.HttpParserError when the target is no URL."""
         self.method = method
         self.version = version
-        self._fields: Sequence[Field] | None = fields
+        self.fields = fields  # as they came
         self.headers: Mapping[str, str] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(fields)
         }  # of those that may stand there twice, the first
@@ -69,28 +68,15 @@ class HttpHead:
             url: Any = httptools.parse_url(target)  # its parts may be None, whatever is annotated
             self.authority = target.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
             target = (url.path or b"") + (b"?" + url.query if url.query else b"")
-        self._raw_path, _, self.query = target.partition(b"?")
-        path = self._raw_path.decode("latin-1")
+        self.raw_path, _, self.query = target.partition(b"?")  # before anything was unquoted
+        path = self.raw_path.decode("latin-1")
         self.path = unquote(path) if "%" in path else path
-        self.plain = False  # of a form that needs no check
         self.known: Any = None  # what the fronts found out from it, for when it comes again
-
-    @property
-    def fields(self) -> Sequence[Field]:
-        """As they came, with names in lower case."""
-        if self._fields is None:
-            self._fields = [(name.encode(), value.encode()) for name, value in self.headers.items()]
-        return self._fields
 
     @property
     def route(self) -> str:
         """The path by which routes are chosen (`route_path`)."""
-        return self.path if self.plain else route_path(self._raw_path)
-
-    @property
-    def raw_path(self) -> bytes:
-        """Before anything in it was unquoted."""
-        return self.path.encode() if self.plain else self._raw_path
+        return route_path(self.raw_path)
 
 
 def route_path(raw_path: bytes) -> str:

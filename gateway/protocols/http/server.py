@@ -51,7 +51,7 @@ class HttpServer:
         """Each exchange is begun with the one that is there."""
         self.app = app
         for connection in self._connections:
-            connection.forget()
+            connection.reader.forget()
 
     def stop(self) -> None:
         """Take nobody any more. Connections close once they have no call."""

@@ -25,8 +25,6 @@ _GOODBYES = (b"HTTP/1.1 408 ", b"HTTP/1.0 408 ")  # to a client that asks nothin
 _READABLE = select.POLLIN | select.POLLRDHUP | select.POLLPRI
 
 Take = Callable[[bytes], bool]
-Usual = Callable[[bytes], bool]
-"""Whether a read is one chunk with one event of a kind that is known."""
 
 
 class ConnectionLost(Exception):
@@ -58,9 +56,6 @@ class HttpClientConnection(asyncio.Protocol):
         self._now_s = ambient.clock()
         self._waiter: asyncio.Future[None] | None = None
         self._take: Take | None = None
-        self._hand_on: Take | None = None
-        self._usual: Usual | None = None  # while it flows, and nothing of a chunk is open
-        self.expected: Usual | None = None  # what the next event may be, when it begins a chunk
         self.received_s = 0.0  # when it last flowed, and was read
         self._chunks: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self._chunks.append  # what the parser calls: no function of ours for each
@@ -81,8 +76,7 @@ class HttpClientConnection(asyncio.Protocol):
         self.body = b""
         self._chunks.clear()
         self.answered = self._head_done = self._done = self._keeps = False
-        self._streamed = self._until_close = self._between = False
-        self._usual = self.expected = None
+        self._streamed = self._until_close = False
         self._arrived = self._held_bytes = 0
         self._gathered = self._closed_bytes = self._whole_chunks = 0  # of a whole answer
         self._held = None
@@ -199,20 +193,17 @@ class HttpClientConnection(asyncio.Protocol):
         self._go_on()
         return data
 
-    async def flow(self, take: Take, hand_on: Take) -> None:
-        """Hand what each read has of the body to `take` as it comes, or to `hand_on` the whole
-        chunk that it is, if that is `expected`; until one of them has enough and returns False, or
-        there will be no more."""
+    async def flow(self, take: Take) -> None:
+        """Hand what each read has of the body to `take` as it comes, until that has enough and
+        returns False, or there will be no more."""
         if self.has_more or self._lost or self._failure is not None:
             return
-        self._take, self._hand_on = take, hand_on
-        self._usual = self.expected if self._between else None
+        self._take = take
         self.received_s = self._now_s()
         try:
             await self.more()
-        finally:  # both have the call, and this connection may be kept
-            # guard: A10.flowed-stream -> self._take = self._usual = None
-            self._take = self._hand_on = self._usual = None
+        finally:  # `take` has the call, and this connection may be kept
+            self._take = None  # guard: A10.flowed-stream
 
     def _go_on(self) -> None:
         if self._paused:
@@ -247,12 +238,6 @@ class HttpClientConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        usual = self._usual
-        if usual is not None and usual(data):
-            if self._hand_on is None or not self._hand_on(data):
-                self._take = self._usual = None
-                self._wake()
-            return
         if self._untouched:
             self._untouched = False
             body = self._plain.read(data) if len(data) <= self._max_body_bytes else None
@@ -279,13 +264,6 @@ class HttpClientConnection(asyncio.Protocol):
                 self._on_surplus()
             self._fail("the endpoint's answer is not HTTP")
         take, chunks = self._take, self._chunks
-        if self._streamed:
-            self._between = (  # an event's end, and behind it the end of its chunk
-                bool(chunks)
-                and chunks[-1].endswith(b"\n\n")
-                and data.endswith(b"\n\n\r\n")
-                and not self._done
-            )
         if take is None:
             self._hold(len(data))
         elif chunks:
@@ -293,9 +271,8 @@ class HttpClientConnection(asyncio.Protocol):
             chunks.clear()
             self.received_s = self._now_s()
             if take(body) and not self._done and self._failure is None:
-                self._usual = self.expected if self._between else None
                 return
-            self._take = self._usual = None
+            self._take = None
         self._wake()
 
     def _hold(self, size: int) -> None:

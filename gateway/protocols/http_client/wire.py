@@ -27,7 +27,6 @@ from gateway.protocols.http_client.connection import (
     ConnectionLost,
     HttpClientConnection,
     Take,
-    Usual,
 )
 from gateway.protocols.http_client.idle import IdleConnections
 from gateway.protocols.tls import TlsFiles, client_context
@@ -167,16 +166,12 @@ class WireStream:
         """All of its body was taken."""
         return self._connection is None or self._connection.ended
 
-    async def flow(self, take: Take, hand_on: Take) -> None:
-        """Hand what each read has of the body to `take` as it comes, or to `hand_on` the whole
-        chunk that it is, if that was `expected`, until one of them has enough and returns False, or
-        no more comes: then the next `anext` tells why. The deadline is left to who waits."""
+    async def flow(self, take: Take) -> None:
+        """Hand what each read has of the body to `take` as it comes, until that has enough and
+        returns False, or no more comes: then the next `anext` tells why. The deadline is left to
+        who waits."""
         if self._connection is not None:
-            await self._connection.flow(take, hand_on)
-
-    def expect(self, usual: Usual | None) -> None:
-        if self._connection is not None:
-            self._connection.expected = usual
+            await self._connection.flow(take)
 
     @property
     def received_s(self) -> float:

@@ -23,7 +23,7 @@ from gateway.core.errors import (
     RequestRejected,
     UpstreamFailed,
 )
-from gateway.core.timeouts import Patience
+from gateway.core.timeouts import Timeout
 from gateway.core.types import (
     AT_ONCE_BYTES,
     Frame,
@@ -274,7 +274,7 @@ async def answer_bytes(frame: Frame | None) -> bytes:
     raise InternalError("a frame of another protocol came as the answer to a gRPC call")
 
 
-def bounded(remaining_s: float) -> Patience:
+def bounded(remaining_s: float) -> Timeout:
     """No wait of a front outlives the deadline, even where the pipeline's own bound fails (D1)."""
     # guard: D1.pipeline-bound -> return timeouts.within(100000.0)
     return timeouts.within(max(0.0, remaining_s) + GRACE_S)

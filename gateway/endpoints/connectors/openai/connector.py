@@ -50,9 +50,8 @@ from gateway.core.types import (
     Usage,
 )
 from gateway.endpoints.connectors.openai import failures
-from gateway.endpoints.connectors.openai.alike import Alike
 from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
-from gateway.endpoints.connectors.openai.sse import EventParser
+from gateway.endpoints.connectors.openai.sse import EventParser, find_unread, tells_nothing
 from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_usage_alone
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
@@ -82,7 +81,6 @@ _TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 _DONE = b"[DONE]"
 REST_S = 0.5  # of a connection between two calls: no answer says to which of them it belongs
 _TURN_BYTES = 8 * 1024  # of events that are read before others have their turn
-_LEARNS = 8  # so many events that nothing is like: then their stream has none that are
 _MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
 _COUNTS = ("total_tokens", "prompt_tokens", "completion_tokens")
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
@@ -129,6 +127,11 @@ class Progress:
         if not self.ended and (self._open or not self._finished):  # guard: A4.cut-stream
             raise UpstreamUnreachable("the stream broke off before its end")
         self.ended = True
+
+    def goes_on(self) -> None:
+        """An event of choice 0 has come that was not read."""
+        if 0 not in self._finished:
+            self._open.add(0)
 
     def note(self, document: dict[str, Any]) -> None:
         if "error" in document or "type" in document or document.get("object") == "error":
@@ -181,9 +184,6 @@ class EventStream:
         self._progress = Progress(operation, words)
         self._committed = False  # an event has gone to the caller
         self.closed = False  # what it held was given back
-        self._alike: Alike | None = None  # to the last event that was read
-        self._usual: Alike | None = None  # what the next read is, most likely
-        self._learns = _LEARNS
         self._now_s = ambient.clock()
 
     @property
@@ -240,12 +240,12 @@ class EventStream:
         events, count, goes_on = [], 0, not (progress.ended or self.closed)
         try:
             while goes_on and progress.failure is None:
-                if self._alike is not None:
-                    raw, alike = parser.take_alike(self._alike)
-                    if alike:
+                if self._may_pass_unread:
+                    raw, unread = parser.take_unread()
+                    if unread:
+                        progress.goes_on()
                         events.append(raw)
-                        count += alike
-                        self._learns = _LEARNS
+                        count += unread
                 event = parser.next()
                 if event is None:
                     break
@@ -267,12 +267,11 @@ class EventStream:
         on_body = partial(
             self._on_body, passage
         )  # no attribute: it has the attempt, which has this
-        self._expect()
         left_s = idle_s
         while left_s > 0.0:
             try:
                 with timeouts.within(min(left_s, response.deadline.remaining_s())):
-                    await response.flow(on_body, passage.chunk)
+                    await response.flow(on_body)
                 return
             except TimeoutError:
                 if response.deadline.passed():
@@ -280,25 +279,27 @@ class EventStream:
             left_s = max(response.received_s, passage.received_s) + idle_s - self._now_s()
         self._progress.failure = _stands_still()
 
-    def _expect(self) -> None:
-        self._usual = self._alike if self._parser.between else None
-        self._response.expect(None if self._usual is None else self._usual.is_chunk)
+    @property
+    def _may_pass_unread(self) -> bool:
+        """Events of a Responses stream each say what they are; the first of another is read."""
+        return self._committed and self._progress.operation is not Operation.RESPONSES
 
     def _on_body(self, passage: Passage, body: bytes) -> bool:
-        usual = self._usual
-        if usual is not None and len(body) <= self._bounds.event_bytes:
-            count = usual.all_in(body)
-            if count:
+        if self._may_pass_unread and self._parser.between and len(body) <= self._bounds.event_bytes:
+            end, count = find_unread(body, 0)
+            if end == len(body):
+                self._progress.goes_on()
                 return passage.events(body, count)
         self._feed(body)
-        goes_on = self.pass_on(passage) and self._has_room() and not self._unfed
-        self._expect()
-        return goes_on
+        return self.pass_on(passage) and self._has_room() and not self._unfed
 
     def _passes_on(self, event: ServerEvent) -> bool:
         """Whether the caller gets the event. A failure is ours to tell, in our words, except the
         one that Responses tells by an event of its own once the caller has seen the first."""
         progress = self._progress
+        if self._may_pass_unread and tells_nothing(event.data):
+            progress.goes_on()
+            return True
         document = _document(event.data, progress.operation, event.event)
         progress.note(document)
         if progress.failure is not None:
@@ -306,9 +307,6 @@ class EventStream:
         if self._without_usage and is_usage_alone(document):
             return False
         self._committed = True
-        learns = self._learns and not event.event and len(event.data) <= READ_BYTES
-        self._alike = Alike.to(event.data) if learns else None
-        self._learns -= self._learns > 0
         return True
 
     async def _read(self) -> None:

@@ -6,13 +6,63 @@ multi-byte UTF-8 character is, so that a character may be split between two read
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
 from gateway.core.errors import UpstreamFailed
 from gateway.core.types import ServerEvent
-from gateway.endpoints.connectors.openai.alike import Alike
 
 _BOM = b"\xef\xbb\xbf"
+_TELLING = tuple(
+    re.compile(pattern).search
+    for pattern in (
+        rb'"finish_reason"\s*+:\s*+(?!null)',
+        rb'"usage"\s*+:\s*+(?!null)',
+        rb'"index"\s*+:\s*+(?!0\b)',
+        rb'"error"',
+        rb'"response\.failed"',
+        rb"\\u00",  # which may spell a letter of a key
+    )
+)
+"""What an event of chat or completions is read for. A key with its quotation marks stands in no
+string of JSON."""
+
+
+def find_telling(text: bytes, at: int, end: int) -> int:
+    """Where the first word begins for which an event has to be read; `end` where none does. What
+    stands before it is part of what choice 0 says, neither its end, nor a failure, nor usage."""
+    for search in _TELLING:
+        if (match := search(text, at, end)) is not None:
+            end = match.start()
+    return end
+
+
+def tells_nothing(data: bytes) -> bool:
+    """Whether one event's data need not be read."""
+    return (
+        data.startswith(b'{"')
+        and data.endswith(b"}")
+        and b'"choices"' in data
+        and find_telling(data, 0, len(data)) == len(data)
+    )
+
+
+def find_unread(text: bytes, at: int) -> tuple[int, int]:
+    """Where the events end that stand in `text` from `at` on, each in one line of data, and need
+    not be read; how many they are. `at` begins an event."""
+    end = text.rfind(b"}\n\n", at, find_telling(text, at, len(text))) + 3
+    events = text if end - at == len(text) else text[at:end]
+    count = events.count(b"}\n\n")
+    if (
+        count
+        and events.startswith(b'data: {"')
+        and events.count(b'\n\ndata: {"') == count - 1
+        and events.count(b'"choices"') == count
+        and len(events.split(b"\n")) == 2 * count + 1
+        and b"\r" not in events
+    ):
+        return end, count
+    return at, 0
 
 
 class EventParser:
@@ -68,14 +118,13 @@ class EventParser:
             return ServerEvent(data)
         return self._events.popleft()
 
-    def take_alike(self, alike: Alike) -> tuple[bytes, int]:
-        """The next events as they came, as far as they are alike, and how many they are."""
+    def take_unread(self) -> tuple[bytes, int]:
+        """The next events as they came, as far as they need not be read, and how many they are."""
         text, at = self._text, self._at
         if self._held or self._by_line or self._events or len(text) > self._max_event_bytes:
             return b"", 0
-        end, count = alike.run(text, at)
-        self._at = end
-        return (text if end - at == len(text) else text[at:end]), count
+        self._at, count = find_unread(text, at)
+        return text[at : self._at], count
 
     def _read_lines(self, chunk: bytes) -> None:
         if self._after_cr and chunk:

@@ -38,14 +38,6 @@ async def test_a_wait_ends_at_its_time() -> None:
     await asyncio.sleep(0)  # no cancellation is left behind
 
 
-async def test_a_wait_can_be_given_the_time_at_which_it_ends() -> None:
-    loop = asyncio.get_running_loop()
-    at_s = loop.time() + 0.02
-    with pytest.raises(TimeoutError), timeouts.until(at_s):
-        await asyncio.sleep(10)
-    assert loop.time() >= at_s - 0.002
-
-
 async def test_a_time_that_has_passed_ends_the_wait_at_once() -> None:
     with pytest.raises(TimeoutError), timeouts.within(-1.0):
         await asyncio.sleep(10)
@@ -59,7 +51,7 @@ async def test_what_does_not_wait_is_not_disturbed() -> None:
 
 
 async def test_waits_one_after_the_other_share_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeouts, "_home", None)  # no timer of a test before, in the same loop
+    monkeypatch.setattr(timeouts, "_wheel", None)  # no timer of a test before, in the same loop
     timers = Timers(asyncio.get_running_loop(), monkeypatch)
     for later in range(100):
         with timeouts.within(30 + later):
@@ -98,23 +90,6 @@ async def test_waits_within_waits_end_each_at_its_own_time() -> None:
     assert ended == ["inner"]
 
 
-async def test_a_wait_can_be_ended_sooner_and_later() -> None:
-    loop = asyncio.get_running_loop()
-
-    async def sooner() -> None:
-        with timeouts.within(30) as limit:
-            loop.call_later(0.01, lambda: limit.reschedule(loop.time()))
-            await asyncio.sleep(10)
-
-    with pytest.raises(TimeoutError):
-        await sooner()
-    with timeouts.within(0.02) as limit:
-        limit.reschedule(loop.time() + 30)
-        assert limit.when() > loop.time() + 20
-        await asyncio.sleep(0.06)
-        assert not limit.expired()
-
-
 async def test_a_cancellation_from_elsewhere_stays_one() -> None:
     async def wait() -> None:
         with timeouts.within(10):
@@ -129,11 +104,10 @@ async def test_a_cancellation_from_elsewhere_stays_one() -> None:
 
 async def test_a_cancellation_that_comes_with_the_end_wins() -> None:
     async def wait() -> None:
-        with timeouts.within(0.02) as limit:
+        with timeouts.within(0.02):
             try:
                 await asyncio.sleep(10)
             except asyncio.CancelledError:
-                assert limit.expired()
                 task.cancel()
                 raise
 
@@ -164,6 +138,40 @@ async def test_many_wait_side_by_side() -> None:
 
     found = await asyncio.gather(*(wait(0.01 if n % 2 else 5) for n in range(50)))
     assert found == [bool(n % 2) for n in range(50)]
+
+
+class Ending:
+    """Notes that it has ended; with `raises` it fails then."""
+
+    def __init__(self, name: str, ended: list[str], raises: bool = False) -> None:
+        self.name, self.ended, self.raises = name, ended, raises
+
+    def expire(self) -> None:
+        self.ended.append(self.name)
+        if self.raises:
+            raise ValueError(self.name)
+
+
+async def test_a_wheel_ends_what_it_holds_in_the_order_of_their_times() -> None:
+    wheel, ended = timeouts.TimerWheel(asyncio.get_running_loop()), list[str]()
+    wheel.add(Ending("last", ended), 0.06)
+    wheel.add(Ending("first", ended), 0.02)
+    out = Ending("out", ended)
+    del wheel.add(out, 0.02)[out]
+    wheel.add(Ending("second", ended), 0.04)
+    await asyncio.sleep(0.1)
+    assert ended == ["first", "second", "last"]
+
+
+async def test_what_fails_at_its_end_keeps_no_other_from_ending() -> None:
+    loop = asyncio.get_running_loop()
+    failed: list[object] = []
+    loop.set_exception_handler(lambda _, context: failed.append(str(context["exception"])))
+    wheel, ended = timeouts.TimerWheel(loop), list[str]()
+    wheel.add(Ending("bad", ended, raises=True), 0.01)
+    wheel.add(Ending("good", ended), 0.01)
+    await asyncio.sleep(0.05)
+    assert (ended, failed) == (["bad", "good"], ["bad"])
 
 
 def test_each_loop_has_its_own() -> None:
