@@ -104,9 +104,7 @@ async def measure(
                     plan = replace(plan, shape=replace(plan.shape, calls=calls))
                 result = await run(plan)
                 if phase == "mixed" and result.sent > len(plan.shape.calls):
-                    tell(
-                        f"{name} was sent {result.sent} calls, more than the round has: some repeated"
-                    )
+                    tell(f"{name} was sent {result.sent} calls: more than the round has")
                 measured[name].add(phase, result, _figures(phase, result))
                 tell(f"round {number + 1}, {phase}, {name}: {_brief(result)}")
     return measured
