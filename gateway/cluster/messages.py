@@ -207,7 +207,7 @@ def pack_words(kind: Kind, words: object) -> bytes:
     return pack(kind, json.dumps(words, separators=(",", ":")).encode())
 
 
-def pack_frame(frame: Frame) -> bytes:
+def pack_frame(frame: RestBody | GrpcMessage | JsonBody | ServerEvent) -> bytes:
     if isinstance(frame, RestBody):
         length = -1 if frame.header_length is None else frame.header_length
         return pack(Kind.REST, _REST.pack(length), frame.body)

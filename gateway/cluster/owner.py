@@ -34,6 +34,7 @@ from gateway.core.types import (
     Endpoint,
     InferenceRequest,
     Sensitivity,
+    ServerEvents,
     Zone,
 )
 from gateway.endpoints.versions.parts import EndpointParts
@@ -187,7 +188,8 @@ class Owner:
     async def _pass_on(self, request: InferenceRequest, opened: OpenedReply, say: Say) -> str:
         try:
             async for frame in opened:
-                await say(pack_frame(frame))
+                for each in frame.apart() if isinstance(frame, ServerEvents) else (frame,):
+                    await say(pack_frame(each))
         except GatewayError as exc:
             await say(pack_words(Kind.FAILED, packed(exc)))
             return "failed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -410,62 +410,40 @@ class ServerEvent(NamedTuple):
         return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
-Frame = RestBody | GrpcMessage | JsonBody | ServerEvent
+class ServerEvents(NamedTuple):
+    """Some events of an OpenAI stream, one after the other, as they stand in it."""
+
+    text: bytes
+    count: int
+
+    def __repr__(self) -> str:
+        return f"ServerEvents({self.count})"
+
+    def framed(self) -> bytes:
+        return self.text
+
+    def apart(self) -> list[ServerEvent]:
+        """One by one."""
+        return [_event(text) for text in self.text.split(b"\n\n")[:-1]]
+
+
+def _event(text: bytes) -> ServerEvent:
+    """Out of one as `framed` writes it."""
+    name, _, data = text.partition(b"data: ")
+    kind = name.removeprefix(b"event: ").rstrip().decode("utf-8", "replace")
+    return ServerEvent(data.replace(b"\ndata: ", b"\n"), kind)
+
+
+Frame = RestBody | GrpcMessage | JsonBody | ServerEvent | ServerEvents
 
 
 class ReplyStream(Protocol):
     """Frames of one reply. Whoever holds it must `aclose()` it, read or not; closing twice is
-    harmless, and closing cancels the upstream call. One whose frames go on as they come is
-    `Flowing`, too."""
+    harmless, and closing cancels the upstream call."""
 
     def __aiter__(self) -> AsyncIterator[Frame]: ...
     async def __anext__(self) -> Frame: ...
     async def aclose(self) -> None: ...
-
-
-class Sink(NamedTuple):
-    """Takes server-sent events as they come. What is False wants no more for now."""
-
-    events: Callable[[bytes], bool]  # as they stand in a stream
-    chunk: Callable[[bytes], bool]  # one of them, in its chunk of HTTP/1.1 with the frame of that
-
-
-def in_chunk(chunk: bytes) -> bytes:
-    """What is in the frame."""
-    return chunk[chunk.index(b"\n") + 1 : -2]
-
-
-Flow = Callable[[Sink], Awaitable[None]]
-"""Hands on what comes, as it comes, until there is something that `anext` has to tell (the end, a
-failure) or who takes it has enough. Of a stream of server-sent events whose first was taken."""
-
-
-class Passage(Protocol):
-    """What events pass by on their way to a `Sink`. It counts them."""
-
-    @property
-    def received_s(self) -> float:
-        """When the last did."""
-        ...
-
-    def events(self, events: bytes, count: int) -> bool: ...
-    def chunk(self, chunk: bytes) -> bool: ...
-
-
-class Flowing(Protocol):
-    def pass_on(self, passage: Passage) -> bool:
-        """What has come. Whether `flow` may go on with what comes."""
-        ...
-
-    async def flow(self, passage: Passage) -> None:
-        """What a `Flow` does, behind `pass_on`."""
-        ...
-
-
-def stream_flow(stream: object) -> Flow | None:
-    """None where frames have to be asked for one by one."""
-    flow: Flow | None = getattr(stream, "flow", None)
-    return flow
 
 
 class OneFrame:

@@ -14,10 +14,12 @@ from gateway.core.types import (
     ReplyStream,
     ServedModel,
     ServerEvent,
+    ServerEvents,
     Usage,
 )
 
 NOT_SENT: Final = Cost()
+_FRAMED_BYTES: Final = len(ServerEvent(b"").framed())
 
 
 class AnswerMeter:
@@ -33,7 +35,7 @@ class AnswerMeter:
 
     def add(self, frame: Frame | None) -> None:
         if frame is not None:
-            self.frames += 1
+            self.frames += frame.count if type(frame) is ServerEvents else 1
             if self._served.egress_usd_per_gb:
                 self.received_bytes += _length(frame)
 
@@ -74,6 +76,8 @@ def total_tokens(stream: ReplyStream | None) -> int | None:
 
 
 def _length(frame: Frame) -> int:
+    if isinstance(frame, ServerEvents):
+        return len(frame.text) - frame.count * _FRAMED_BYTES
     if isinstance(frame, GrpcMessage):
         return len(frame.message)
     return len(frame.data) if isinstance(frame, ServerEvent) else len(frame.body)

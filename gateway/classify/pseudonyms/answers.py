@@ -23,7 +23,15 @@ from gateway.classify.pseudonyms.json_text import UNCHANGED_KEYS, Stopped, resto
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, UpstreamFailed
-from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ReplyStream, ServerEvent
+from gateway.core.types import (
+    Frame,
+    JsonBody,
+    JsonDocument,
+    Operation,
+    ReplyStream,
+    ServerEvent,
+    ServerEvents,
+)
 from gateway.protocols import strictjson
 
 Path = tuple[str | int, ...]
@@ -106,6 +114,8 @@ class RestoredFrames:
         try:
             if isinstance(frame, JsonBody):
                 return [JsonBody(restored_text(frame.body, restorer, lambda: restorer.forgotten))]
+            if isinstance(frame, ServerEvents):
+                return [made for event in frame.apart() for made in self._restored(event)]
             if isinstance(frame, ServerEvent):
                 large = len(frame.data) > PARSED_BYTES
                 return [*(self._events.large(frame) if large else self._events.restored(frame))]
@@ -278,6 +288,8 @@ def _large(event: ServerEvent, restorer: Restorer) -> ServerEvent:
 
 
 def _size(frame: Frame) -> int:
+    if isinstance(frame, ServerEvents):
+        return len(frame.text)
     if isinstance(frame, ServerEvent):
         return len(frame.data)
     return len(frame.body) if isinstance(frame, JsonBody) else 0

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import BodiesFull, BodyTooLarge
 from gateway.core.held_bytes import BodyShare
-from gateway.core.types import Sink, in_chunk, stream_flow
 from gateway.protocols.http import ClientLeft
 from gateway.protocols.http.head import Field, HttpHead
 from gateway.protocols.pieces import PieceBuffer
@@ -26,8 +25,7 @@ _TURN_BYTES = 8 * _PART_BYTES  # behind which others get a turn
 
 
 class ClosableBytes(Protocol):
-    """The bytes of a streamed answer. Closing twice is harmless, and cancels what is upstream. One
-    that hands bytes on as they come has a `flow`."""
+    """The bytes of a streamed answer. Closing twice is harmless, and cancels what is upstream."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
     async def aclose(self) -> None: ...
@@ -277,16 +275,10 @@ class HttpExchange:
             end = "connection: close\r\n\r\n" if close else "\r\n"
             self.started = True
             line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
-            flow = stream_flow(content)
             put = line.put_chunk if chunked else line.put
-            sink = Sink(put, line.put if chunked else lambda chunk: put(in_chunk(chunk)))
             async for chunk in content:
                 if chunk and not put(chunk):
                     await self._taken(stall_s)
-                if flow is not None:
-                    await flow(sink)
-                    if line.full or self.left:
-                        await self._taken(stall_s)
             if chunked:
                 line.write(b"0\r\n\r\n")
             self.ended = True

@@ -8,13 +8,10 @@ import orjson
 
 from gateway.core.errors import GatewayError, InternalError
 from gateway.core.types import (
-    Flow,
     Operation,
     ReplyStream,
     ServerEvent,
-    Sink,
-    in_chunk,
-    stream_flow,
+    ServerEvents,
 )
 from gateway.protocols import strictjson
 from gateway.server.openai.errors import error_body, error_document
@@ -31,10 +28,8 @@ class EventBytes:
     def __init__(self, frames: ReplyStream, operation: Operation) -> None:
         self._frames = frames
         self._operation = operation
-        self._last = b""  # bytes that went out
+        self._last: ServerEvent | ServerEvents = ServerEvent(b"")  # that went out
         self._ended = False
-        self._flow = stream_flow(frames)
-        self._sink: Sink
 
     def __aiter__(self) -> EventBytes:
         return self
@@ -44,7 +39,7 @@ class EventBytes:
             raise StopAsyncIteration
         try:
             frame = await anext(self._frames)
-            if not isinstance(frame, ServerEvent):
+            if not isinstance(frame, ServerEvent | ServerEvents):
                 raise InternalError("a frame of another protocol came in an event stream")
         except StopAsyncIteration:
             self._ended = True
@@ -56,27 +51,8 @@ class EventBytes:
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of the cut
             _log.error("an event stream failed: %s", type(exc).__name__)  # its text may be content
             return self._broken_off(InternalError("the gateway failed while it streamed"))
-        self._last = frame.framed()
-        return self._last
-
-    @property
-    def flow(self) -> Flow | None:
-        """The frames' own, save for Responses: their failures continue what went out."""
-        complete = self._flow is not None and self._operation is Operation.RESPONSES
-        return self._flowing if complete else self._flow
-
-    async def _flowing(self, sink: Sink) -> None:
-        self._sink = sink
-        if self._flow is not None:
-            await self._flow(Sink(self._goes_on, self._goes_on_in_chunk))
-
-    def _goes_on(self, events: bytes) -> bool:
-        self._last = events
-        return self._sink.events(events)
-
-    def _goes_on_in_chunk(self, chunk: bytes) -> bool:
-        self._last = in_chunk(chunk)
-        return self._sink.chunk(chunk)
+        self._last = frame
+        return frame.framed()
 
     async def aclose(self) -> None:
         self._ended = True
@@ -87,17 +63,10 @@ class EventBytes:
         self._ended = True  # guard: A4.no-done
         if self._operation is not Operation.RESPONSES:
             return ServerEvent(error_body(error)).framed()
-        last = _last_event(self._last)
+        last = self._last.apart()[-1] if isinstance(self._last, ServerEvents) else self._last
         if last.event in _OWN_FAILURES:
             raise StopAsyncIteration  # the endpoint has told it, in this protocol's own event
         return ServerEvent(_response_error(error, last), "error").framed()
-
-
-def _last_event(events: bytes) -> ServerEvent:
-    """Of some as `framed` writes them."""
-    *named, data = events[:-2].rpartition(b"\n\n")[2].partition(b"data: ")
-    name = named[0].removeprefix(b"event: ").rstrip().decode("utf-8", "replace")
-    return ServerEvent(data.replace(b"\ndata: ", b"\n"), name)
 
 
 def _response_error(error: GatewayError, last: ServerEvent) -> bytes:

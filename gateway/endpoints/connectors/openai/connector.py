@@ -24,7 +24,7 @@ from typing import Any
 
 import orjson
 
-from gateway.core import ambient, timeouts
+from gateway.core import timeouts
 from gateway.core.deadline import Deadline
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
@@ -44,14 +44,14 @@ from gateway.core.types import (
     JsonBody,
     OneFrame,
     Operation,
-    Passage,
     ServedModel,
     ServerEvent,
+    ServerEvents,
     Usage,
 )
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
-from gateway.endpoints.connectors.openai.sse import EventParser, find_unread, tells_nothing
+from gateway.endpoints.connectors.openai.sse import EventParser, tells_nothing
 from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_usage_alone
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
@@ -184,7 +184,6 @@ class EventStream:
         self._progress = Progress(operation, words)
         self._committed = False  # an event has gone to the caller
         self.closed = False  # what it held was given back
-        self._now_s = ambient.clock()
 
     @property
     def total_tokens(self) -> int | None:
@@ -197,7 +196,7 @@ class EventStream:
     def __aiter__(self) -> EventStream:
         return self
 
-    async def __anext__(self) -> ServerEvent:
+    async def __anext__(self) -> ServerEvent | ServerEvents:
         try:
             return await self._next()
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
@@ -210,7 +209,7 @@ class EventStream:
             self.closed = True
             await self._response.aclose()
 
-    async def _next(self) -> ServerEvent:
+    async def _next(self) -> ServerEvent | ServerEvents:
         progress = self._progress
         while True:
             if self.closed:
@@ -223,23 +222,23 @@ class EventStream:
                 if not self._response.ended:
                     await self._drain()
                 raise StopAsyncIteration
-            event = self._parser.next()
-            if event is None and self._unfed:
+            if (events := self._come()) is not None:
+                return events
+            if progress.ended or progress.failure is not None:
+                continue
+            if self._unfed:
                 await asyncio.sleep(0)  # others have their turn
                 self._feed_on()
-            elif event is None:
+            else:
                 await self._read()
-            elif event.data == _DONE:
-                progress.done()
-            elif event.data and self._passes_on(event):
-                return event
 
-    def pass_on(self, passage: Passage) -> bool:
-        """What came with the last event, up to the end or a failure."""
-        parser, progress = self._parser, self._progress
-        events, count, goes_on = [], 0, not (progress.ended or self.closed)
+    def _come(self) -> ServerEvent | ServerEvents | None:
+        """All events of the last read that the caller gets, up to the end or a failure. The first
+        of a stream comes alone: behind it, no other endpoint may answer."""
+        parser, progress, first = self._parser, self._progress, not self._committed
+        events, count = [], 0
         try:
-            while goes_on and progress.failure is None:
+            while not progress.ended and progress.failure is None:
                 if self._may_pass_unread:
                     raw, unread = parser.take_unread()
                     if unread:
@@ -252,46 +251,20 @@ class EventStream:
                 if event.data == _DONE:
                     progress.done()
                 elif event.data and self._passes_on(event):
+                    if first:
+                        return event
                     events.append(event.framed())
                     count += 1
-                goes_on = not progress.ended
         except UpstreamError as error:
             progress.failure = error.with_traceback(None)  # or it would have this stream
-        if count and not passage.events(events[0] if len(events) == 1 else b"".join(events), count):
-            return False
-        return goes_on and progress.failure is None and not self._unfed
-
-    async def flow(self, passage: Passage) -> None:
-        """What comes puts the idle limit off; its timer is not touched for that."""
-        response, idle_s = self._response, self._bounds.idle_s
-        on_body = partial(
-            self._on_body, passage
-        )  # no attribute: it has the attempt, which has this
-        left_s = idle_s
-        while left_s > 0.0:
-            try:
-                with timeouts.within(min(left_s, response.deadline.remaining_s())):
-                    await response.flow(on_body)
-                return
-            except TimeoutError:
-                if response.deadline.passed():
-                    return
-            left_s = max(response.received_s, passage.received_s) + idle_s - self._now_s()
-        self._progress.failure = _stands_still()
+        if not count:
+            return None
+        return ServerEvents(events[0] if len(events) == 1 else b"".join(events), count)
 
     @property
     def _may_pass_unread(self) -> bool:
         """Events of a Responses stream each say what they are; the first of another is read."""
         return self._committed and self._progress.operation is not Operation.RESPONSES
-
-    def _on_body(self, passage: Passage, body: bytes) -> bool:
-        if self._may_pass_unread and self._parser.between and len(body) <= self._bounds.event_bytes:
-            end, count = find_unread(body, 0)
-            if end == len(body):
-                self._progress.goes_on()
-                return passage.events(body, count)
-        self._feed(body)
-        return self.pass_on(passage) and self._has_room() and not self._unfed
 
     def _passes_on(self, event: ServerEvent) -> bool:
         """Whether the caller gets the event. A failure is ours to tell, in our words, except the
