@@ -55,10 +55,6 @@ A4 = Behaviour(
             _STREAMS + "test_a_silent_stream_ends_soon_after_its_endpoint_went_out",
         ),
         guard(
-            "what came together is told of nobody who waits", "A4.buffered-frames",
-            _STREAMS + "test_one_of_which_much_came_at_once_goes_on",
-        ),
-        guard(
             "a stream that goes on is left alone", "A4.active-stream",
             _STREAMS + "test_a_stream_that_goes_on_when_its_endpoint_is_out_may_end",
         ),

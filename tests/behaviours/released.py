@@ -97,10 +97,6 @@ A10 = Behaviour(
             _A_CALL, _CYCLES + "test_nor_does_a_question_over_grpc",
         ),
         guard(
-            "a connection has not the stream that flowed over it", "A10.flowed-stream",
-            _CALLS + "test_nothing_of_a_stream_that_breaks_off_is_left",
-        ),
-        guard(
             "nor how it broke", "A10.broken-connection",
             _CALLS + "test_nothing_is_left_where_an_endpoint_does_not_speak_http",
         ),

@@ -32,19 +32,16 @@ from gateway.core.types import (
     InferenceReply,
     InferenceRequest,
     Operation,
-    Passage,
     Payload,
     Placement,
     ReplyStream,
     Sensitivity,
     ServedModel,
     ServerEvent,
-    Sink,
+    ServerEvents,
     Usage,
     WireProtocol,
     Zone,
-    in_chunk,
-    stream_flow,
 )
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
@@ -116,8 +113,7 @@ class Plan:
     hangs_at: int | None = None
     tokens: int | None = None
     usage: Usage | None = None
-    flows: bool = False  # frames go on as they come, where whoever reads lets them
-    at_hand: int = 0  # of them come with the first, and take a while to be read
+    at_once: int = 1  # so many events come together behind the first
 
 
 ANSWERS = Plan()
@@ -171,7 +167,7 @@ class ScriptedConnector:
             self.opening.discard(request.id)
         if plan.error is not None and plan.fails_at == OPENING:
             raise plan.error()
-        return (FlowingReply if plan.flows else ScriptedReply)(self, request.id, plan)
+        return ScriptedReply(self, request.id, plan)
 
     async def ready(self) -> bool:
         return self.healthy
@@ -184,7 +180,6 @@ class ScriptedReply:
     def __init__(self, connector: ScriptedConnector, call: str, plan: Plan) -> None:
         self._connector, self._call, self._plan = connector, call, plan
         self._next = 0
-        self._due_s: float | None = None  # the next frame
         self._closed = False
         self.total_tokens, self.usage = plan.tokens, plan.usage
         connector.replies.add(self)
@@ -194,17 +189,20 @@ class ScriptedReply:
 
     async def __anext__(self) -> Frame:
         await self._wait()
-        return self._frame()
+        first = self._frame()
+        if self._next == 1 or self._plan.at_once == 1:
+            return first
+        events, plan = [first.framed()], self._plan
+        ends = {plan.frames, plan.fails_at, plan.hangs_at}
+        while len(events) < plan.at_once and self._next not in ends:
+            events.append(self._frame().framed())
+        return ServerEvents(b"".join(events), len(events))
 
     async def _wait(self) -> None:
-        """For the next frame; who was called away meanwhile waits for the rest of the time."""
+        """For the next frame."""
         if self._plan.hangs_at == self._next:
             await asyncio.sleep(FOREVER_S)
-        if self._plan.frame_s:
-            if self._due_s is None:
-                self._due_s = now_s() + self._plan.frame_s
-            await asyncio.sleep(self._due_s - now_s())
-            self._due_s = None
+        await asyncio.sleep(self._plan.frame_s)
 
     def _frame(self) -> ServerEvent:
         plan, number = self._plan, self._next
@@ -223,24 +221,6 @@ class ScriptedReply:
         await asyncio.sleep(self._plan.close_s)
         self._connector.closing.discard(self._call)
         self._connector.replies.discard(self)
-
-
-class FlowingReply(ScriptedReply):
-    def pass_on(self, passage: Passage) -> bool:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, LeapingLoop)
-        while 0 < self._next <= self._plan.at_hand:
-            loop.is_busy_for(0.1)
-            passage.events(self._frame().framed(), 1)
-        return not self._closed
-
-    async def flow(self, passage: Passage) -> None:
-        while self._next not in (self._plan.frames, self._plan.fails_at):
-            await self._wait()
-            framed = self._frame().framed()
-            chunked = b"%x\r\n%b\r\n" % (len(framed), framed)
-            if not (passage.chunk(chunked) if self._next % 2 else passage.events(framed, 1)):
-                return
 
 
 class ScriptedClassifier:
@@ -484,19 +464,14 @@ def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointSnapshot:
 
 
 async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
-    def take(events: bytes) -> bool:
-        frames.extend(event.removeprefix(b"data: ") for event in events.split(b"\n\n")[:-1])
-        return len(frames) < most
-
     while len(frames) < most:
         try:
             frame = await anext(reply.frames)
         except StopAsyncIteration:
             return
-        assert isinstance(frame, ServerEvent)
-        frames.append(frame.data)
-        if (flow := stream_flow(reply.frames)) is not None:
-            await flow(Sink(take, lambda chunk: take(in_chunk(chunk))))
+        assert isinstance(frame, ServerEvent | ServerEvents)
+        events = frame.apart() if isinstance(frame, ServerEvents) else [frame]
+        frames.extend(event.data for event in events)
 
 
 def _endpoint(site: Site) -> Endpoint:

@@ -341,13 +341,10 @@ def test_a_stopping_gateway_takes_no_new_calls_and_finishes_the_open_ones() -> N
     run(main())
 
 
-@pytest.mark.parametrize(
-    "where", ["classified", "queued", "at-the-endpoint", "streaming", "flowing"]
-)
+@pytest.mark.parametrize("where", ["classified", "queued", "at-the-endpoint", "streaming"])
 def test_what_is_cut_ends_with_the_reason_and_not_as_if_its_caller_had_left(where: str) -> None:
     async def main() -> None:
-        begins = Plan(frames=3, hangs_at=1, flows=where == "flowing")
-        plan = begins if where in ("streaming", "flowing") else HANGS
+        plan = Plan(frames=3, hangs_at=1) if where == "streaming" else HANGS
         setup = Setup(
             classifier=ScriptedClassifier(takes_s=50.0 if where == "classified" else 0.0),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -14,15 +13,6 @@ from gateway.core.types import Zone
 from tests.unit.harness import MODEL, Ended, Plan, Rig, cloud, now_s, onprem, request, run
 
 FAR_S = 3000.0
-FLOWING = {"flows": False}
-
-
-@pytest.fixture(autouse=True, params=[False, True])
-def flowing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether frames go on as they come, or are asked for one by one: it changes nothing."""
-    monkeypatch.setitem(FLOWING, "flows", request.param)
-
-
 Event = Callable[[Rig], None]
 
 
@@ -32,7 +22,7 @@ def stream(
     """What became of one with a far deadline, and how long after the event that was."""
 
     async def main() -> tuple[Ended, float]:
-        rig = Rig(onprem(replace(plan, flows=FLOWING["flows"])), cloud())
+        rig = Rig(onprem(plan), cloud())
         call = asyncio.create_task(rig.call(request(kind, FAR_S, streamed=True)))
         await asyncio.sleep(after_s)
         since_s = now_s()
@@ -81,8 +71,8 @@ def test_a_stream_that_goes_on_when_its_endpoint_is_out_may_end(frame_s: float) 
     assert len(ended.frames) == 9
 
 
-def test_one_of_which_much_came_at_once_goes_on() -> None:
-    ended, _ = stream(Plan(frames=9, frame_s=0.3, at_hand=3))
+def test_one_whose_events_come_together_goes_on() -> None:
+    ended, _ = stream(Plan(frames=9, frame_s=0.3, at_once=3))
     assert ended.error is None
     assert len(ended.frames) == 9
 
@@ -120,7 +110,7 @@ def test_where_frames_take_long_a_stream_may_be_silent_for_long() -> None:
 
 def test_a_stream_that_stops_counts_as_a_failure_of_its_endpoint() -> None:
     async def main() -> None:
-        rig = Rig(onprem(Plan(frames=9, hangs_at=2, flows=FLOWING["flows"])), cloud())
+        rig = Rig(onprem(Plan(frames=9, hangs_at=2)), cloud())
         calls = [rig.call(request("clear", FAR_S, streamed=True)) for _ in range(3)]
         await asyncio.gather(*calls)
         assert rig.registry.refuses_call("gpu", request("clear")) == "ejected", "for their caller"

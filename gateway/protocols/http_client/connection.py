@@ -27,8 +27,6 @@ _HIGH_BYTES = 256 * 1024  # of a stream that nobody takes: reading pauses
 _GOODBYES = (b"HTTP/1.1 408 ", b"HTTP/1.0 408 ")  # to a client that asks nothing for too long
 _READABLE = select.POLLIN | select.POLLRDHUP | select.POLLPRI
 
-Take = Callable[[bytes], bool]
-
 
 class ConnectionLost(Exception):
     """The connection broke. `silent`: before any byte of the answer came."""
@@ -55,8 +53,6 @@ class HttpClientConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.clock()
         self._waiter: asyncio.Future[None] | None = None
-        self._take: Take | None = None
-        self.received_s = 0.0  # when it last flowed, and was read
         self.answer = AnswerReader(max_body_bytes)
         self.whole = WholeBody(self.answer.pieces)
         self.body = b""
@@ -159,18 +155,6 @@ class HttpClientConnection(asyncio.Protocol):
         self._go_on()
         return data
 
-    async def flow(self, take: Take) -> None:
-        """Hand what each read has of the body to `take` as it comes, until that has enough and
-        returns False, or there will be no more."""
-        if self.answer.has_more or self._lost or self._failure is not None:
-            return
-        self._take = take
-        self.received_s = self._now_s()
-        try:
-            await self.more()
-        finally:  # `take` has the call, and this connection may be kept
-            self._take = None  # guard: A10.flowed-stream
-
     def _go_on(self) -> None:
         if self._paused:
             self._paused = False
@@ -225,12 +209,6 @@ class HttpClientConnection(asyncio.Protocol):
                 self.on_surplus()
             return
         self._read(data)
-        take, pieces = self._take, answer.pieces
-        if take is not None and pieces:
-            self.received_s = self._now_s()
-            if take(answer.take()) and not answer.done and self._failure is None:
-                return
-            self._take = None
         self._wake()
 
     def _read(self, data: bytes) -> None:
@@ -244,8 +222,6 @@ class HttpClientConnection(asyncio.Protocol):
             self._fail(answer.failure or UpstreamFailed("the endpoint's answer is not HTTP"))
         if not self.answered and answer.head_done:
             self.status, self.headers = answer.status, answer.headers
-        if self._take is not None:
-            return
         size = len(data)
         self._received_bytes += size
         if not answer.head_done:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from gateway.core import timeouts
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
-from gateway.protocols.http_client.connection import ConnectionLost, HttpClientConnection, Take
+from gateway.protocols.http_client.connection import ConnectionLost, HttpClientConnection
 
 
 class WireStream:
@@ -62,18 +62,6 @@ class WireStream:
     def ended(self) -> bool:
         """All of its body was taken."""
         return self._connection is None or self._connection.answer.ended
-
-    async def flow(self, take: Take) -> None:
-        """Hand what each read has of the body to `take` as it comes, until that has enough and
-        returns False, or no more comes: then the next `anext` tells why. The deadline is left to
-        who waits."""
-        if self._connection is not None:
-            await self._connection.flow(take)
-
-    @property
-    def received_s(self) -> float:
-        """When something was last taken of what flows, by `ambient.clock`."""
-        return self._connection.received_s if self._connection is not None else 0.0
 
     async def aclose(self) -> None:
         self.close()

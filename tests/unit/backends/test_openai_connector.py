@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,17 +31,15 @@ from gateway.core.types import (
     ReplyStream,
     ServedModel,
     ServerEvent,
+    ServerEvents,
     TensorCall,
     WireProtocol,
-    in_chunk,
 )
 from gateway.endpoints.connectors.openai.connector import (
     AnswerBounds,
-    EventStream,
     OpenAiConnector,
     endpoint_origin,
 )
-from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.protocols.http_client.wire import ConnectionPool
 from tests.laps import within
 from tests.unit.threads import counted
@@ -177,49 +174,21 @@ def streamed(operation: Operation = Operation.CHAT, within_s: float = 60.0) -> I
     return request(SAID | {"stream": True}, operation, within_s)
 
 
-@pytest.fixture(autouse=True, params=["one by one", "at once", "as they come"])
-def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How frames are taken behind the first: it may change nothing."""
-    monkeypatch.setitem(READING, "how", request.param)
-
-
-READING = {"how": ""}
-
-
 async def frames(stream: ReplyStream) -> list[Frame]:
     seen: list[Frame] = []
     await collect(stream, seen)
     return seen
 
 
-class Passing:
-    """Reads again what passes; who takes it has enough now and then."""
-
-    def __init__(self, seen: list[Frame], in_threes: bool = True) -> None:
-        self.seen, self.received_s = seen, 0.0
-        self._in_threes = in_threes
-
-    def events(self, events: bytes, count: int) -> bool:
-        parser, before = EventParser(1 << 20), len(self.seen)
-        parser.feed(events)
-        while (event := parser.next()) is not None:
-            self.seen.append(event)
-        assert len(self.seen) - before == count
-        self.received_s = time.monotonic()
-        return not self._in_threes or len(self.seen) % 3 > 0
-
-    def chunk(self, chunk: bytes) -> bool:
-        return self.events(in_chunk(chunk), 1)
-
-
 async def collect(stream: ReplyStream, seen: list[Frame]) -> None:
-    passage = Passing(seen)
+    """Events one by one, however they came."""
     async for frame in stream:
-        seen.append(frame)
-        if isinstance(stream, EventStream) and READING["how"] != "one by one":
-            goes_on = stream.pass_on(passage)
-            if goes_on and READING["how"] == "as they come":
-                await stream.flow(passage)
+        if isinstance(frame, ServerEvents):
+            events = frame.apart()
+            assert len(events) == frame.count
+            seen.extend(events)
+        else:
+            seen.append(frame)
 
 
 async def ask(provider: Provider, call: InferenceRequest, **more: Any) -> list[Frame]:
@@ -632,14 +601,8 @@ async def test_an_idle_stream_is_broken_before_the_deadline(provider: Provider) 
 
 async def test_a_stream_that_goes_on_is_not_idle(provider: Provider) -> None:
     provider.streams(*(sse(chunk("a")) for _ in range(200)), sse(chunk(finish="stop"), b"[DONE]"))
-    there, seen = connector(provider, bounds=AnswerBounds(idle_s=0.1)), Passing([], in_threes=False)
-    stream = await there.open(streamed(), ServedModel("m"))
-    assert isinstance(stream, EventStream)
-    await anext(stream)
-    if stream.pass_on(seen):
-        await stream.flow(seen)
-    assert len(seen.seen) == 200
-    await there.aclose()
+    events = await ask(provider, streamed(), bounds=AnswerBounds(idle_s=0.1))
+    assert len(events) == 201
 
 
 async def test_closing_or_cancelling_leaves_the_provider(provider: Provider) -> None:

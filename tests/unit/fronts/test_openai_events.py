@@ -1,4 +1,4 @@
-"""What a failure continues, of events that went out as they came."""
+"""What a failure continues, of events that went out one by one or together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.core.errors import UpstreamUnreachable
-from gateway.core.types import Frame, Operation, ServerEvent, Sink
+from gateway.core.types import Frame, Operation, ServerEvent, ServerEvents
 from gateway.server.openai.events import EventBytes
 
 pytestmark = pytest.mark.anyio
@@ -24,43 +24,44 @@ def event(number: int) -> bytes:
 
 
 class Frames:
-    """One that is asked for, one that flows, and then a failure."""
+    """An event, two that came together, and then a failure."""
 
-    def __init__(self, in_chunk: bool) -> None:
-        self._in_chunk = in_chunk
-        self._begun = False
+    def __init__(self) -> None:
+        self._left: list[Frame] = [
+            ServerEvent(b'{"sequence_number": 4}'),
+            ServerEvents(event(5) + event(6), 2),
+        ]
 
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self
 
     async def __anext__(self) -> Frame:
-        if self._begun:
+        if not self._left:
             raise UpstreamUnreachable("it broke")
-        self._begun = True
-        return ServerEvent(b'{"sequence_number": 4}')
-
-    async def flow(self, sink: Sink) -> None:
-        if self._in_chunk:
-            sink.chunk(b"%x\r\n%b\r\n" % (len(event(5)), event(5)))
-        else:
-            sink.events(event(5))
+        return self._left.pop(0)
 
     async def aclose(self) -> None: ...
 
 
-@pytest.mark.parametrize("in_chunk", [False, True])
-async def test_a_failure_continues_what_flowed(in_chunk: bool) -> None:
-    went_out: list[bytes] = []
+@pytest.mark.parametrize("read", [1, 2])
+async def test_a_failure_continues_what_went_out(read: int) -> None:
+    frames = Frames()
+    stream = EventBytes(frames, Operation.RESPONSES)
+    assert [await anext(stream) for _ in range(read)] == [event(4), event(5) + event(6)][:read]
+    frames._left.clear()
+    failure = (await anext(stream)).decode().split("data: ")[1]
+    assert json.loads(failure)["sequence_number"] == {1: 5, 2: 7}[read]
 
-    def take(told: bytes) -> bool:
-        went_out.append(told)
-        return True
 
-    stream = EventBytes(Frames(in_chunk), Operation.RESPONSES)
-    assert await anext(stream) == event(4)
-    assert stream.flow is not None
-    await stream.flow(Sink(take, take))
-    assert len(went_out) == 1
-    assert event(5) in went_out[0]
-    told = (await anext(stream)).decode().split("data: ")[1]
-    assert json.loads(told)["sequence_number"] == 6
+@pytest.mark.parametrize(
+    "events",
+    [
+        [ServerEvent(b"a")],
+        [ServerEvent(b"a\nb"), ServerEvent(b""), ServerEvent(b"c", "response.created")],
+        [ServerEvent(b"\n\n", "x"), ServerEvent(b"data: y"), ServerEvent(b"event: z\ndata: ")],
+    ],
+)
+def test_events_are_taken_apart_as_they_were_joined(events: list[ServerEvent]) -> None:
+    joined = ServerEvents(b"".join(event.framed() for event in events), len(events))
+    assert joined.apart() == events
+    assert "a" not in repr(joined).removeprefix("ServerEvents")

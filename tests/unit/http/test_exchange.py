@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import BodyTooLarge
-from gateway.core.types import Sink
 from gateway.protocols.http import ClientLeft
 from gateway.protocols.http.connection import LINGER_S, HttpConnection
 from gateway.protocols.http.exchange import HttpExchange
@@ -37,8 +36,6 @@ class Bytes:
     """A streamed answer by a script: bytes are given, HANG never ends."""
 
     script: list[Any]
-    at_hand: list[bytes] = field(default_factory=list)
-    in_chunks: bool = False
     closings: int = 0
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -52,13 +49,6 @@ class Bytes:
             await asyncio.Event().wait()
         found: bytes = step
         return found
-
-    async def flow(self, sink: Sink) -> None:
-        while self.at_hand:
-            events = self.at_hand.pop(0)
-            chunk = b"%x\r\n%b\r\n" % (len(events), events)
-            if not (sink.chunk(chunk) if self.in_chunks else sink.events(events)):
-                break
 
     async def aclose(self) -> None:
         self.closings += 1
@@ -253,24 +243,20 @@ async def test_a_connection_that_rests_is_closed(rig: Rig) -> None:
 # Streams
 
 
-@pytest.mark.parametrize("in_chunks", [False, True])
-async def test_what_flows_in_a_stream_goes_out_as_it_comes(rig: Rig, in_chunks: bool) -> None:
-    rig.stream = Bytes([b"a", b"d"], [b"b", b"c"], in_chunks=in_chunks)
+async def test_a_stream_goes_out_as_it_comes(rig: Rig) -> None:
+    rig.stream = Bytes([b"a", b"bc", b"d"])
     client = await rig.client()
     await client.send(head("POST", "/stream", length=0))
     await client.head()
     rest = await asyncio.wait_for(client.reader.readuntil(b"0\r\n\r\n"), 3)
-    assert rest == b"1\r\na\r\n1\r\nb\r\n1\r\nc\r\n1\r\nd\r\n0\r\n\r\n"
+    assert rest == b"1\r\na\r\n2\r\nbc\r\n1\r\nd\r\n0\r\n\r\n"
     assert rig.stream.closings == 1
     assert (await client.ask("POST", "/echo", b"abc")).body == b"abc"
     client.close()
 
 
-@pytest.mark.parametrize("in_chunks", [False, True])
-async def test_a_stream_for_an_old_client_ends_with_the_connection(
-    rig: Rig, in_chunks: bool
-) -> None:
-    rig.stream = Bytes([b"a", b"d"], [b"b\n", b"c"], in_chunks=in_chunks)
+async def test_a_stream_for_an_old_client_ends_with_the_connection(rig: Rig) -> None:
+    rig.stream = Bytes([b"a", b"b\n", b"c", b"d"])
     client = await rig.client()
     await client.send(b"POST /stream HTTP/1.0\r\ncontent-length: 0\r\n\r\n")
     _, headers = await client.head()

@@ -81,11 +81,6 @@ class EventParser:
         self._first_line = True  # which a byte order mark may open
 
     @property
-    def between(self) -> bool:
-        """Whether what is fed now begins an event."""
-        return not (self._held or self._after_cr or self._events or self._at < len(self._text))
-
-    @property
     def held(self) -> int:
         """Bytes of an event that is not yet complete."""
         return self._held
