@@ -39,7 +39,7 @@ from gateway.pipeline.decisions import (
 )
 from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.rate_limits import RateLimits
-from gateway.pipeline.replies import OpenCalls, OpenedReply, SettlingStream
+from gateway.pipeline.replies import OpenCalls, SettlingStream
 from gateway.pipeline.route import NotCleared
 from gateway.scheduling.routing.policy import Policy
 
@@ -191,7 +191,7 @@ class Pipeline:
         frames: SettlingStream | OneFrame
         if streamed:
             account.begun(attempt.endpoint.name)
-            frames = SettlingStream(OpenedReply(attempt), account, reason, self._open)
+            frames = SettlingStream(attempt, account, reason, self._open)
         else:
             frames = attempt.whole()
             if instead is not None:

@@ -15,6 +15,8 @@ from gateway.pipeline.attempt import RunningAttempt, closed
 from gateway.pipeline.attempt_costs import total_tokens
 from gateway.pipeline.call_account import CallAccount
 
+_OBSERVED_EACH_S = 0.02  # gaps between frames that follow closely are observed as one
+
 
 class Cuttable(Protocol):
     def cut(self, why: Callable[[], GatewayError]) -> None:
@@ -37,50 +39,84 @@ class OpenedReply:
         if self._first is None and type(attempt.stream) is OneFrame:
             self._first = attempt.stream.take()
         self._done = False
+        self._cut: Callable[[], GatewayError] | None = None
+        self._gap_s = 0.0  # the longest since the last that was observed
+        self._observed_s = 0.0
 
     @property
     def total_tokens(self) -> int | None:
         return total_tokens(self._attempt.stream)
 
+    def cut(self, why: Callable[[], GatewayError]) -> None:
+        if self._cut is None:  # guard: O7.stream-cut
+            self._cut = why
+            now_s = self._attempt.clock()
+            self._attempt.ends_by(now_s, now_s)
+
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self
 
     async def __anext__(self) -> Frame:
-        if self._first is not None:
-            first, self._first = self._first, None
-            return first
         attempt = self._attempt
-        if self._done or attempt.stream is None:
-            raise StopAsyncIteration
         try:
-            return await self._next(attempt.stream)
-        except StopAsyncIteration as exc:
-            failed, closing = DeferredError(exc), attempt.end(None)
+            if self._cut is not None:
+                failed = DeferredError(self._cut())
+            elif self._first is not None:
+                first, self._first = self._first, None
+                return first
+            elif self._done or attempt.stream is None:
+                raise StopAsyncIteration
+            else:
+                return await self._next(attempt.stream)
         except TimeoutError:
             failed = DeferredError(self._too_late())
-            closing = attempt.end_by(failed.error)
         except GatewayError as exc:
-            # guard: A4.first-frame -> await attempt._open(); failed, closing = DeferredError(exc),
-            #   attempt.end(exc)
+            # guard: A4.first-frame -> await attempt._open(); failed = DeferredError(exc)
             # guard: A4.broken-stream DeferredError(exc) -> DeferredError(StopAsyncIteration())
             # guard: A4.commit-point -> attempt.stream = await attempt._open(); return await
             #   anext(attempt.stream)
-            failed, closing = DeferredError(exc), attempt.end(exc)
-        self._done = True
-        if closing is not None:
-            await closed(closing)
+            failed = DeferredError(exc)
+        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            failed = DeferredError(exc)
+        await self._end(failed.error)
         raise failed.again()
+
+    async def _end(self, error: BaseException) -> None:
+        """`StopAsyncIteration`: it was whole."""
+        self._done = True
+        if isinstance(error, StopAsyncIteration):
+            closing = self._attempt.end(None)
+        elif isinstance(error, GatewayError) and self._cut is None:
+            closing = self._attempt.end(error)
+        else:
+            closing = self._attempt.end(None, "cancelled")
+        try:
+            if closing is not None:
+                await closed(closing)
+        finally:  # cancelled once more while it closes
+            self._settle(*ending(error))
 
     async def aclose(self) -> None:
         self._done = True
-        await self._attempt.aclose()
+        try:
+            await self._attempt.aclose()
+        finally:  # a caller may be cut off while the upstream closes
+            # guard: A2.stream-account
+            self._settle(*ending(asyncio.CancelledError()))
+
+    def _settle(self, outcome: Outcome, reason: str) -> None:
+        """Called at its end, once or more often."""
 
     async def _next(self, stream: ReplyStream) -> Frame:
         attempt = self._attempt
         since_s = attempt.clock()
         with self._waits(since_s):
             frame = await anext(stream)
-        attempt.model_state.gaps.observe(attempt.clock() - since_s)
+        now_s = attempt.clock()
+        self._gap_s = max(self._gap_s, now_s - since_s)
+        if now_s - self._observed_s >= _OBSERVED_EACH_S:
+            attempt.model_state.gaps.observe(self._gap_s)
+            self._observed_s, self._gap_s = now_s, 0.0
         attempt.meter.add(frame)
         return frame
 
@@ -101,6 +137,8 @@ class OpenedReply:
 
     def _too_late(self) -> GatewayError:
         attempt = self._attempt
+        if self._cut is not None:
+            return self._cut()
         if attempt.request.deadline.passed():
             return DeadlineExceeded("the latency budget ran out while the answer was streaming")
         if why := went_out_why(attempt.state, attempt.model_state):
@@ -108,84 +146,35 @@ class OpenedReply:
         return UpstreamSilent("the endpoint has stopped in the middle of its answer")
 
 
-class SettlingStream:
+class SettlingStream(OpenedReply):
     """
-    Pass frames on and settle the account exactly once, however the stream ends.
+    Settles the account exactly once, however the stream ends.
 
     A class and not an async generator: closing a generator that was never started runs none of its
     code, so a caller who leaves before the first frame would never be accounted for.
     """
 
     def __init__(
-        self,
-        opened: OpenedReply,
-        account: CallAccount,
-        reason: str,
-        open_calls: OpenCalls,
+        self, attempt: RunningAttempt, account: CallAccount, reason: str, open_calls: OpenCalls
     ) -> None:
         """`reason`: the code of its placement, which a stream that ends whole is counted under. It
         is among `open_calls` until it ends."""
+        super().__init__(attempt)
         open_calls[self] = None
-        self._opened = opened
         self._account = account
         self._reason = reason
         self._open = open_calls
-        self._cut: Callable[[], GatewayError] | None = None
-        self._reader: asyncio.Task[object] | None = None
-
-    def cut(self, why: Callable[[], GatewayError]) -> None:
-        if self._cut is None:  # guard: O7.stream-cut
-            self._cut = why
-            if self._reader is not None:
-                self._reader.cancel()
-
-    def __aiter__(self) -> AsyncIterator[Frame]:
-        return self
-
-    async def __anext__(self) -> Frame:
-        try:
-            return await self._next_or_cut()
-        except StopAsyncIteration:
-            self._settle(Outcome.SERVED, self._reason)
-            raise
-        except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-            failed = DeferredError(exc)
-        try:
-            await self._opened.aclose()
-        finally:  # cancelled once more while it closes
-            self._settle(*ending(failed.error))
-        raise failed.again()
-
-    async def _next_or_cut(self) -> Frame:
-        self._check_cut()
-        self._reader = reader = asyncio.current_task()
-        try:
-            return await anext(self._opened)
-        except asyncio.CancelledError:
-            if self._cut is not None and reader is not None and not reader.uncancel():
-                self._check_cut()
-            raise
-        finally:
-            self._reader = None
-
-    def _check_cut(self) -> None:
-        if self._cut is not None:
-            raise self._cut() from None
-
-    async def aclose(self) -> None:
-        try:
-            await self._opened.aclose()
-        finally:  # a caller may be cut off while the upstream closes
-            self._settle(Outcome.CANCELLED, "caller_left")  # guard: A2.stream-account
 
     def _settle(self, outcome: Outcome, reason: str) -> None:
-        self._account.total_tokens = self._opened.total_tokens
-        self._account.settle(outcome, reason)
+        self._account.total_tokens = self.total_tokens
+        self._account.settle(outcome, reason or self._reason)
         self._open.pop(self, None)
 
 
 def ending(error: BaseException) -> tuple[Outcome, str]:
-    """How a call ended that raised this."""
+    """How a call ended that raised this. No reason: it is that of the placement."""
+    if isinstance(error, StopAsyncIteration):
+        return Outcome.SERVED, ""
     if isinstance(error, GatewayError):
         return error.outcome, error.reason
     if isinstance(error, asyncio.CancelledError):

@@ -87,7 +87,6 @@ class AnswerBounds:
 
     event_bytes: int = 8 * 1024 * 1024  # the last event of a Responses stream repeats all of it
     refusal_bytes: int = 64 * 1024
-    idle_s: float = 60.0  # between two reads of a stream: longer, and it counts as broken
     probe_s: float = 2.0
     drain_s: float = 0.05  # for the end of a body behind its last event, to keep the connection
 
@@ -156,7 +155,8 @@ class Progress:
 
 
 class EventStream:
-    """The events of a streamed answer, as the provider wrote them, without `[DONE]`."""
+    """The events of a streamed answer, as the provider wrote them, without `[DONE]`. Whoever reads
+    it bounds the wait for each frame."""
 
     def __init__(
         self,
@@ -172,6 +172,7 @@ class EventStream:
         self._held = held
         self._counts = False  # something is counted there
         self._unfed: deque[bytes] = deque()  # of the last read
+        self._at_hand = False  # something was fed, and not all of it was looked at
         self._response = response
         self._without_usage = without_usage
         self._bounds = bounds
@@ -217,17 +218,19 @@ class EventStream:
                 if not self._response.ended:
                     await self._drain()
                 raise StopAsyncIteration
-            if (events := self._come()) is not None:
-                return events
-            if progress.ended or progress.failure is not None:
-                continue
-            if self._unfed:
+            if self._at_hand:
+                if (events := self._take_events()) is not None:
+                    return events
+            elif self._unfed:
                 await asyncio.sleep(0)  # others have their turn
                 self._feed_on()
+            elif chunk := await self._response.more():
+                self._feed(chunk)
+                self._has_room()
             else:
-                await self._read()
+                progress.end()
 
-    def _come(self) -> ServerEvent | ServerEvents | None:
+    def _take_events(self) -> ServerEvent | ServerEvents | None:
         """All events of the last read that the caller gets, up to the end or a failure. The first
         of a stream comes alone: behind it, no other endpoint may answer."""
         parser, progress, first = self._parser, self._progress, not self._committed
@@ -242,6 +245,7 @@ class EventStream:
                         count += unread
                 event = parser.next()
                 if event is None:
+                    self._at_hand = False
                     break
                 if event.data == _DONE:
                     progress.done()
@@ -277,23 +281,9 @@ class EventStream:
         self._committed = True
         return True
 
-    async def _read(self) -> None:
-        left_s, idle_s = self._response.deadline.remaining_s(), self._bounds.idle_s
-        try:
-            with timeouts.within(min(left_s, idle_s)):
-                chunk = await self._response.more()
-        except TimeoutError:
-            if left_s < idle_s:
-                raise DeadlineExceeded("the latency budget ran out while it streamed") from None
-            raise _stands_still() from None
-        if not chunk:
-            self._progress.end()
-            return
-        self._feed(chunk)
-        self._has_room()
-
     def _feed(self, chunk: bytes) -> None:
         """Of a large read a part: it may be a thousand events."""
+        self._at_hand = True
         if len(chunk) <= _TURN_BYTES:
             self._parser.feed(chunk)
             return
@@ -302,6 +292,7 @@ class EventStream:
         self._feed_on()
 
     def _feed_on(self) -> None:
+        self._at_hand = True
         self._parser.feed(self._unfed.popleft())
 
     def _has_room(self) -> bool:
@@ -476,10 +467,6 @@ class OpenAiConnector:
                 if len(body) > self._bounds.refusal_bytes:
                     return b""
         return bytes(body)
-
-
-def _stands_still() -> UpstreamUnreachable:
-    return UpstreamUnreachable("the stream stood still for too long")
 
 
 def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
