@@ -23,11 +23,6 @@ Durable = asyncio.Future[RecordUnwritable | None]
 makes a copy. One of a call alone: who awaits it may cancel it."""
 
 
-def is_durable(durable: Durable) -> bool:
-    """It is durable by now."""
-    return durable.done() and durable.result() is None  # guard: B4.durable-mark -> return True
-
-
 class DecisionLog(Protocol):
     """None waits. All raise RecordUnwritable."""
 

@@ -46,18 +46,17 @@ class Accounts:
         self.measures = measures_for(metrics)
         self.debug = _log.isEnabledFor(logging.DEBUG)
         self.open_calls = 0
-        self._quiet: asyncio.Event | None = None  # while somebody waits for it
+        self.awaited: asyncio.Event | None = None  # by who waits in `quiet`
 
-    def closed(self) -> None:
-        self.open_calls -= 1
-        self.metrics.in_flight.level -= 1
-        if self._quiet is not None and not self.open_calls:
-            self._quiet.set()
-            self._quiet = None
+    def wake(self) -> None:
+        """Whoever waits in `quiet`, once no call is open."""
+        if self.awaited is not None and not self.open_calls:
+            self.awaited.set()
+            self.awaited = None
 
     async def quiet(self) -> None:
         """Returns once no call is open."""
         if self.open_calls:
-            if self._quiet is None:
-                self._quiet = asyncio.Event()
-            await self._quiet.wait()
+            if self.awaited is None:
+                self.awaited = asyncio.Event()
+            await self.awaited.wait()

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gateway.accounting.pricing import usd
+from gateway.accounting.pricing import tariff, usd
 from gateway.accounting.records import Durable
 from gateway.accounting.spill import Reservation, SpillControl
 from gateway.core import ambient
@@ -33,14 +33,16 @@ from gateway.core.types import (
     CLOUD,
     Attempt,
     Classification,
+    Cost,
     Decision,
     Endpoint,
     Frame,
     InferenceRequest,
     OneFrame,
     ReplyStream,
-    ServedModel,
+    ServerEvents,
     TensorCall,
+    Usage,
     Zone,
 )
 from gateway.endpoints.cloud_capacity import Clouds
@@ -50,9 +52,16 @@ from gateway.endpoints.outcomes import Outcomes
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import AttemptTimeout, refused_why, went_out_why
 from gateway.endpoints.versions.parts import EndpointParts
-from gateway.pipeline.attempt_costs import NOT_SENT, AnswerMeter, counted_usage, total_tokens
+from gateway.pipeline.upstream import (
+    begun_closing,
+    closed,
+    closed_whole,
+    estimated_usage,
+    frame_bytes,
+    total_tokens,
+)
 
-_CLOSES_IN_S = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
+_NOT_SENT = Cost()
 
 
 class AttemptLog(Protocol):
@@ -129,19 +138,20 @@ class RunningAttempt(AttemptTimeout):
         model, state = request.model, services.registry.states[endpoint.name]
         self.served = endpoint.models[model]
         self.state, self.model_state = state, state.model_states[model]
-        self.meter = AnswerMeter(request, self.served)
         self.may_last = True
         self.answered = False  # whether its time tells how fast the server is
         self.finished = False
         self.reserved: Reservation | None = None
         self.stream: ReplyStream | None = None
         self.first: Frame | None = None  # of an answer that did not come whole
+        self.frames = self.received_bytes = 0  # the bytes, where they are paid for
+        self.gpu_mark: float  # of `GpuTime`, where the server has one
         self.sent_s: float | None = None
         self.sent_as = ""  # the id under which it is sent to the cloud
         self.record: Durable | None = None  # done once it is on record
         self.epoch: int | None = None  # None: it was not sent
-        self.high_s = 0.0  # of its model's times, of a sample of so many, when it was sent
-        self.sample = 0
+        self.high_s: float  # of its model's times, of a sample of so many, when it was sent
+        self.sample: int
         self.span: Span | None = request.trace.begin("attempt") if request.trace.sampled else None
 
     @property
@@ -160,10 +170,11 @@ class RunningAttempt(AttemptTimeout):
             if self.endpoint.zone is CLOUD:
                 await self._record_and_reserve()
             else:
-                self._record_start()
+                queued_s = 0.0 if self.turn is None else self.turn.queued_s
+                self.record = self.log.starts(self.endpoint, self.decision.zones, queued_s, "")
             self.epoch = outcomes.started(self.endpoint, request.model, request.tenant)
             if self.state.gpu_time is not None:
-                self.meter.gpu_mark = self.state.gpu_time.enters()
+                self.gpu_mark = self.state.gpu_time.enters()
             now_s = self.sent_s = self.clock()
             times = self.model_state.times
             self.high_s, self.sample = times.high_s, times.sample
@@ -173,7 +184,17 @@ class RunningAttempt(AttemptTimeout):
             #   request.received_s, least_s), now_s):
             # guard: A5.answer-timeout -> with self.waits(request.deadline.at_s, now_s):
             with self.waits(min(request.deadline.at_s, now_s + least_s), now_s):
-                await self._begin_answer()
+                self.stream = stream = await self._open()
+                if type(stream) is OneFrame and not request.payload.streamed:
+                    self.frames = 1
+                    if self.served.egress_usd_per_gb and (frame := stream.peek()) is not None:
+                        self.received_bytes = frame_bytes(frame)
+                elif request.payload.streamed and isinstance(request.payload, TensorCall):
+                    self.first = await anext(stream, None)  # a decoupled model may give none
+                    self.on_frame(self.first)
+                else:
+                    self.first = await anext(stream)
+                    self.on_frame(self.first)
             return self
         except StopAsyncIteration:
             failed = DeferredError(
@@ -187,22 +208,6 @@ class RunningAttempt(AttemptTimeout):
             await closed(closing)
         raise failed.again()  # guard: A10.late-attempt failed.again() -> failed.error
 
-    async def _begin_answer(self) -> None:
-        self.stream = stream = await self._open()
-        streamed = self.request.payload.streamed
-        if type(stream) is OneFrame and not streamed:
-            self.meter.add(stream.peek())
-        elif streamed and isinstance(self.request.payload, TensorCall):
-            self.first = await anext(stream, None)  # a decoupled model may give none
-            self.meter.add(self.first)
-        else:
-            self.first = await anext(stream)
-            self.meter.add(self.first)
-
-    def _record_start(self) -> None:
-        queued_s = 0.0 if self.turn is None else self.turn.queued_s
-        self.record = self.log.starts(self.endpoint, self.decision.zones, queued_s, self.sent_as)
-
     async def _record_and_reserve(self) -> None:
         """Before a call leaves. Much may have changed when its record and its budget are there."""
         request, spill = self.request, self.services.spill
@@ -211,7 +216,7 @@ class RunningAttempt(AttemptTimeout):
         if not self.reserved.leased:  # guard: S5.attempt-reserve
             await spill.lease(self.reserved, request.deadline)
         self.sent_as = ambient.new_id()
-        self._record_start()
+        self.record = self.log.starts(self.endpoint, self.decision.zones, 0.0, self.sent_as)
         if self.record is not None and self.log.before_dispatch:
             await self.log.on_record(self.record)  # guard: B8.send-record
         self._still_available()  # guard: B8.cloud-recheck
@@ -272,6 +277,12 @@ class RunningAttempt(AttemptTimeout):
         door = self.turn.door if self.turn is not None else None
         return (door or state.onprem).infer(request, self.served)
 
+    def on_frame(self, frame: Frame | None) -> None:
+        if frame is not None:
+            self.frames += frame.count if type(frame) is ServerEvents else 1
+            if self.served.egress_usd_per_gb:
+                self.received_bytes += frame_bytes(frame)
+
     def whole(self) -> OneFrame:
         """All of an answer that does not stream."""
         if type(self.stream) is OneFrame:
@@ -305,7 +316,7 @@ class RunningAttempt(AttemptTimeout):
         took_s = 0.0 if sent_s is None else self.clock() - sent_s
         self.answered = answered = error is None and not result
         if stream is not None and type(stream) is not OneFrame:
-            closing = None if answered and _closed_whole(stream) else _closing(stream)
+            closing = None if answered and closed_whole(stream) else begun_closing(stream)
             if closing is not None:  # nobody takes this place before the close has gone out (S2)
                 # guard: S2.close-order -> self._leave()
                 # guard: S2.leave-at-once -> self._leave()
@@ -331,28 +342,38 @@ class RunningAttempt(AttemptTimeout):
 
     def _attempt(self, error: GatewayError | None, how: str, took_s: float) -> Attempt:
         """For the record, once, at its end."""
-        endpoint, turn, meter = self.endpoint, self.turn, self.meter
-        counted, cost = counted_usage(self.stream), NOT_SENT
+        endpoint, turn, cost = self.endpoint, self.turn, _NOT_SENT
+        counted = getattr(self.stream, "usage", None)  # by the endpoint
+        if type(counted) is not Usage:
+            counted = None
         # guard: A7.loser-cost -> if self.epoch is not None and self.answered:
         # guard: B3.attempt-cost -> if self.epoch is not None and self.answered:
         if self.epoch is not None:
-            unserved = isinstance(error, UpstreamError) and error.unserved and not meter.frames
-            usage, gpu = counted or meter.total_usage(self.stream), self.state.gpu_time
-            if gpu is None:
-                cost = meter.cloud_cost(usage, unserved and counted is None)
-            else:
-                cost = meter.onprem_cost(gpu, usage, self._comparable())
+            usage = counted or estimated_usage(self.stream, self.served)
+            unserved = isinstance(error, UpstreamError) and error.unserved and not self.frames
+            if (gpu := self.state.gpu_time) is not None:
+                cost = self._onprem_cost(gpu.leaves_ns(self.gpu_mark), usage)
+            # guard: B3.unserved-free -> cost = tariff.in_the_cloud(self.request, self.served,
+            #   usage, self.frames, self.received_bytes)
+            elif counted is not None or not unserved:
+                cost = tariff.in_the_cloud(
+                    self.request, self.served, usage, self.frames, self.received_bytes
+                )
         return Attempt(
             endpoint.name, endpoint.zone, self.decision.zones, how,
             0.0 if turn is None else turn.queued_s,
             took_s, usd(cost.nano_usd), cost, counted, self.sent_as,
         )  # fmt: skip
 
-    def _comparable(self) -> ServedModel | None:
-        """The cheapest model in the cloud that could have given the answer."""
+    def _onprem_cost(self, share_ns: int, usage: Usage | None) -> Cost:
+        """With what the cheapest cloud would have charged for an answer that could have left."""
+        cost = tariff.on_the_premises(self.served, share_ns, usage)
         if self.classification.restricted or not self.answered:
-            return None
-        return self.services.registry.candidates.for_model(self.request.model).cheapest_cloud
+            return cost
+        cloud = self.services.registry.candidates.for_model(self.request.model).cheapest_cloud
+        if cloud is None:
+            return cost
+        return tariff.compared(cost, tariff.instead(self.request, cloud, usage, self.frames))
 
     def _leave(self) -> None:
         if self.turn is not None:
@@ -377,22 +398,3 @@ class RunningAttempt(AttemptTimeout):
             outcomes.failed(endpoint, model, epoch, error, sent_s, self.request)
         else:
             outcomes.abandoned(endpoint, model, epoch, self.request.tenant)
-
-
-def _closed_whole(stream: ReplyStream) -> bool:
-    """Whether it was read to its end, and has closed itself: there is nothing to go out."""
-    return getattr(stream, "closed", None) is True
-
-
-def _closing(stream: ReplyStream) -> asyncio.Future[None] | None:
-    """The close, which has begun."""
-    # guard: A3.upstream-close -> return None
-    return asyncio.ensure_future(stream.aclose())  # guard: S2.close-order -> return stream.aclose()
-
-
-async def closed(closing: asyncio.Future[None]) -> None:
-    """It goes on by itself when it takes longer, or when the caller leaves."""
-    # guard: D1.close-wait without timeout=_CLOSES_IN_S
-    done, _ = await asyncio.wait((closing,), timeout=_CLOSES_IN_S)
-    for ended in done:
-        ended.result()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
 from gateway.core import timeouts
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import DeadlineExceeded, GatewayError
+from gateway.core.trace_context import Attribute, Span, Stage
 from gateway.core.types import Classification, InferenceReply, InferenceRequest, OneFrame
 from gateway.pipeline.attempt import RunningAttempt
 from gateway.pipeline.call_account import CallAccount
@@ -65,8 +66,8 @@ class Call:
     """
 
     __slots__ = (
-        "_classifier", "_cut", "_open", "_task", "account", "attempt", "classification", "instead",
-        "request", "share",
+        "_classifier", "_cut", "_open", "_stage", "_task", "account", "attempt", "classification",
+        "instead", "request", "share",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +89,7 @@ class Call:
         self._task = task
         self._open = open_calls
         self._cut: Callable[[], GatewayError] | None = None
+        self._stage: Span | None = None
 
     async def __aenter__(self) -> Self:
         self._open[self] = None
@@ -124,20 +126,37 @@ class Call:
     async def _fail(self, error: BaseException) -> None:
         if isinstance(error, GatewayError):
             self.account.vetoes = error.vetoes  # guard: P3.record-drained
+        if self._stage is not None:
+            self.leaves(error)
         try:
             if self.attempt is not None:
                 await self.attempt.aclose()
         finally:  # cancelled once more while it closes
             self.account.settle(*ending(error))
 
+    def enters(self, stage: Stage) -> None:
+        """Its next stage begins, of a call that is sampled."""
+        self.leaves()
+        self._stage = self.request.trace.begin(stage)
+
+    def leaves(self, error: BaseException | None = None) -> None:
+        """Its stage ends, by this error."""
+        stage, self._stage = self._stage, None
+        # guard: T3.error-type type(error).__name__ -> str(error)
+        ending: Mapping[Attribute, str] = {} if error is None else {"error": type(error).__name__}
+        self.request.trace.end(stage, ending)
+
     async def classify(self) -> None:
         """Look for what is looked for in every call."""
         request = self.request
-        with request.trace.stage("classify"):
-            classification = self._classifier.classify_now(request)
-            if classification is None:
-                classification = await self._in_time(self._classifier.classify(request))
+        if request.trace.sampled:
+            self.enters("classify")
+        classification = self._classifier.classify_now(request)
+        if classification is None:
+            classification = await self._in_time(self._classifier.classify(request))
         self.classification = self.account.classification = classification
+        if request.trace.sampled:
+            self.leaves()
 
     async def to_leave(self) -> None:
         """Look for the rest. Raises NotCleared if it is restricted after all."""

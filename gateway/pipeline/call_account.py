@@ -198,7 +198,10 @@ class CallAccount:
         self._settled = True
         accounts, request, attempts = self._accounts, self._request, self.attempts
         settling = request.trace.begin("settle") if request.trace.sampled else None
-        accounts.closed()
+        accounts.open_calls -= 1
+        accounts.metrics.in_flight.level -= 1
+        if accounts.awaited is not None:
+            accounts.wake()
         for release in self.releases:
             release()
         now_s = accounts.clock()

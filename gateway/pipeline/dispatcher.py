@@ -84,49 +84,46 @@ class Dispatcher:
         failed; or NotCleared before an attempt in the cloud that turns out not to be allowed.
         """
         self._retries.calls += 1
+        route = Route(request, clearance, decision, log)
         with request.trace.stage("dispatch"):
-            return await self._along(Route(request, clearance, decision, log))
-
-    async def _along(self, route: Route) -> RunningAttempt:
-        request, decision = route.request, route.decision
-        try:
-            while (zone := route.zone) is not None or await self._another_chance(route):
-                if zone is None:
-                    continue
-                if zone not in decision.zones:  # guard: M3.dispatched-zone
-                    raise EgressForbidden(request.id)
-                if route.sent and not route.paid:  # before it waits for a place: others come
-                    route.paid = self._retries.take()
-                    if not route.paid:  # guard: A5.retry-permit
-                        break
-                try:
-                    if zone is ONPREM:
-                        turn = await self._onprem_turn(route)
-                        if turn is None:
-                            continue
-                        endpoint = self._catalog.endpoints[turn.server]
-                    else:
-                        turn, endpoint = None, route.clouds.popleft()
-                        # guard: D5.cloud-retry
-                        if route.last is not None and not self._worth_another(
-                            request, endpoint.name
-                        ):
-                            continue
-                        await route.clearance.to_leave()
-                    route.attempt = attempt = self._attempt(route, endpoint, turn)
-                    route.paid = False
-                    # guard: A7.hedge-switch minus 1
-                    # guard: A7.idempotent-only minus 3
-                    if self._hedging and route.may_hedge and has_no_effect(request):
-                        return await self._hedged(attempt, route)
-                    return await attempt.start()
-                except GatewayError as exc:
-                    if not route.goes_on(exc):
-                        raise
-        finally:
-            if route.paid:
-                self._retries.give_back()
-        raise self._exhausted(route)
+            try:
+                while (zone := route.zone) is not None or await self._another_chance(route):
+                    if zone is None:
+                        continue
+                    if zone not in decision.zones:  # guard: M3.dispatched-zone
+                        raise EgressForbidden(request.id)
+                    if route.sent and not route.paid:  # before it waits for a place: others come
+                        route.paid = self._retries.take()
+                        if not route.paid:  # guard: A5.retry-permit
+                            break
+                    try:
+                        if zone is ONPREM:
+                            turn = await self._onprem_turn(route)
+                            if turn is None:
+                                continue
+                            endpoint = self._catalog.endpoints[turn.server]
+                        else:
+                            turn, endpoint = None, route.clouds.popleft()
+                            # guard: D5.cloud-retry
+                            if route.last is not None and not self._worth_another(
+                                request, endpoint.name
+                            ):
+                                continue
+                            await route.clearance.to_leave()
+                        route.attempt = attempt = self._attempt(route, endpoint, turn)
+                        route.paid = False
+                        # guard: A7.hedge-switch minus 1
+                        # guard: A7.idempotent-only minus 3
+                        if self._hedging and route.may_hedge and has_no_effect(request):
+                            return await self._hedged(attempt, route)
+                        return await attempt.start()
+                    except GatewayError as exc:
+                        if not route.goes_on(exc):
+                            raise
+            finally:
+                if route.paid:
+                    self._retries.give_back()
+            raise self._exhausted(route)
 
     def _attempt(
         self, route: Route, endpoint: Endpoint, turn: GrantPort | None = None
@@ -141,12 +138,7 @@ class Dispatcher:
         leave."""
         request, classification = route.request, route.clearance.classification
         servers = self._registry.candidates.server_group(request)
-        if route.last is not None:  # guard: D5.premises-retry
-            route.avoid |= {n for n in servers if not self._worth_another(request, n)}
-        for name in servers:
-            if name not in route.avoid and not self._registry.refuses_call(name, request):
-                break
-        else:
+        if (route.last is not None or route.losses) and not self._another_server(route, servers):
             route.onprem = False
             return None
         call = self._entry.call(request, classification.restricted, route.clouds, route.avoid)
@@ -167,6 +159,16 @@ class Dispatcher:
                 if route.clouds:
                     route.leaves("spill_unavailable")
                 raise
+
+    def _another_server(self, route: Route, servers: tuple[str, ...]) -> bool:
+        """Whether one of them may still take a call that is not decided on just now."""
+        request = route.request
+        if route.last is not None:  # guard: D5.premises-retry
+            route.avoid |= {n for n in servers if not self._worth_another(request, n)}
+        return any(
+            name not in route.avoid and not self._registry.refuses_call(name, request)
+            for name in servers
+        )
 
     async def _another_chance(self, route: Route) -> bool:
         """Whether a call that every endpoint has failed may go on, waited for."""

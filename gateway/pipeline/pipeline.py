@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from gateway.accounting.records import is_durable
 from gateway.core import ambient, timeouts
 from gateway.core.errors import (
     CloudFull,
@@ -26,7 +25,7 @@ from gateway.core.types import (
 )
 from gateway.pipeline.accounts import Accounts
 from gateway.pipeline.admission import Admission
-from gateway.pipeline.attempt import RunningAttempt, closed
+from gateway.pipeline.attempt import RunningAttempt
 from gateway.pipeline.call import Call, ClassifierPort, PseudonymisedCallPort
 from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.decisions import (
@@ -41,6 +40,7 @@ from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.replies import OpenCalls, SettlingStream
 from gateway.pipeline.route import NotCleared
+from gateway.pipeline.upstream import closed
 from gateway.scheduling.routing.policy import Policy
 
 if TYPE_CHECKING:
@@ -100,34 +100,38 @@ class Pipeline:
 
     def _admit(self, call: Call) -> None:
         request, account = call.request, call.account
-        request.trace.since("front", request.received_s)
-        with request.trace.stage("admission"):
-            account.releases.append(self._admission.enter(request))
-            self._accounts.log.check()  # guard: B4.closed-audit
-            if request.quotas:
-                # guard: B6.limit-check -> share = self._limits.enter(replace(request, quotas=()))
-                share = self._limits.enter(request)
-                call.share = share
-                # guard: B6.limit-release
-                account.releases.append(
-                    lambda: share.settle(account.total_tokens, bool(account.attempts))
-                )
+        if request.trace.sampled:
+            request.trace.since("front", request.received_s)
+            call.enters("admission")
+        account.releases.append(self._admission.enter(request))
+        self._accounts.log.check()  # guard: B4.closed-audit
+        if request.quotas:
+            # guard: B6.limit-check -> share = self._limits.enter(replace(request, quotas=()))
+            call.share = share = self._limits.enter(request)
+            # guard: B6.limit-release
+            account.releases.append(
+                lambda: share.settle(account.total_tokens, bool(account.attempts))
+            )
 
     async def _decide(self, call: Call) -> Decision:
         """On a call that none can take now, once a server is back that is expected in time."""
+        request = call.request
         while True:
             try:
                 if call.classification.restricted and self._decisions.pseudonyms is not None:
                     decision = await self._decide_instead(call)
                     if decision is not None:
                         return decision
-                with call.request.trace.stage("decide"):
-                    decision = self._decisions.decide(
-                        call.request, call.classification, call.account
-                    )
+                if request.trace.sampled:
+                    call.enters("decide")
+                decision = self._decisions.decide(request, call.classification, call.account)
                 call.account.decision = decision
+                if request.trace.sampled:
+                    call.leaves()
                 return decision
             except (OnpremUnavailable, NoEligibleEndpoint, CloudFull) as exc:
+                if request.trace.sampled:
+                    call.leaves(exc)
                 if not await self._changes_in_time(call, exc):
                     raise
 
@@ -186,7 +190,9 @@ class Pipeline:
         streamed, unrestored = call.request.payload.streamed, 0
         if not streamed and (closing := attempt.end(None)) is not None:
             await closed(closing)
-        if (record := attempt.record) is not None and not is_durable(record):
+        record = attempt.record
+        # guard: B4.durable-mark (record.done() and record.result() is None) -> True
+        if record is not None and not (record.done() and record.result() is None):
             await account.on_record(record)  # guard: B4.durable-answer
         frames: SettlingStream | OneFrame
         if streamed:

@@ -11,9 +11,9 @@ from gateway.core.errors import DeadlineExceeded, GatewayError, UpstreamGivenUp,
 from gateway.core.types import Frame, OneFrame, Outcome, ReplyStream
 from gateway.endpoints.health.patience import idle_s, parting_s
 from gateway.endpoints.state import AttemptTimeout, went_out_why
-from gateway.pipeline.attempt import RunningAttempt, closed
-from gateway.pipeline.attempt_costs import total_tokens
+from gateway.pipeline.attempt import RunningAttempt
 from gateway.pipeline.call_account import CallAccount
+from gateway.pipeline.upstream import closed, total_tokens
 
 _OBSERVED_EACH_S = 0.02  # gaps between frames that follow closely are observed as one
 
@@ -117,7 +117,7 @@ class OpenedReply:
         if now_s - self._observed_s >= _OBSERVED_EACH_S:
             attempt.model_state.gaps.observe(self._gap_s)
             self._observed_s, self._gap_s = now_s, 0.0
-        attempt.meter.add(frame)
+        attempt.on_frame(frame)
         return frame
 
     def _waits(self, now_s: float) -> AttemptTimeout:

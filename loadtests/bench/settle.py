@@ -33,7 +33,6 @@ from gateway.accounting.ledger.ledger import Ledger, LedgerThread
 from gateway.accounting.ledger.opening import opened
 from gateway.accounting.live.decisions import Decisions, WatchedLog
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.records import is_durable
 from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.core import ambient
@@ -163,7 +162,7 @@ class Desk:
         told = account.starts(_GPU, _DECISION.zones, 0.0, "")
         account.attempted(_SERVED)
         account.total_tokens = 402
-        if told is not None and not is_durable(told):
+        if told is not None and not told.done():
             await account.on_record(told)
         account.settle(Outcome.SERVED, "onprem_room")
 
@@ -361,7 +360,7 @@ async def _ledger_us(where: Path | None, rounds: int) -> float:
                     account = CallAccount(of.accounts, of.requests[n])
                     account.decision = _DECISION
                     account.attempted(_SERVED)
-                    of.accounts.closed()
+                    of.accounts.open_calls -= 1
                 if of.ledger is not None:
                     await of.ledger.flush()
 
