@@ -105,8 +105,7 @@ class Pipeline:
             call.enters("admission")
         account.releases.append(self._admission.enter(request))
         self._accounts.log.check()  # guard: B4.closed-audit
-        if request.quotas:
-            # guard: B6.limit-check -> share = self._limits.enter(replace(request, quotas=()))
+        if request.quotas:  # guard: B6.limit-check
             call.share = share = self._limits.enter(request)
             # guard: B6.limit-release
             account.releases.append(
