@@ -13,7 +13,9 @@ from gateway.config import PeerSettings
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import UpstreamFailed, UpstreamUnreachable
-from gateway.protocols.http_client.wire import ConnectionPool, Origin, WireRequest, WireStream
+from gateway.protocols.http_client.origin import Origin
+from gateway.protocols.http_client.stream import WireStream
+from gateway.protocols.http_client.wire import ConnectionPool, WireRequest
 
 STATE, CALL = "/spillway/cluster/state", "/spillway/cluster/call"
 _PROBES = 2

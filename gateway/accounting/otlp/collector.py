@@ -19,7 +19,8 @@ from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError
 from gateway.core.trace_context import Trace
-from gateway.protocols.http_client.wire import ConnectionPool, Header, Origin, WireRequest, trusting
+from gateway.protocols.http_client.origin import Origin, trusting
+from gateway.protocols.http_client.wire import ConnectionPool, Header, WireRequest
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from gateway.accounting.triton import TritonFigures
 from gateway.config import EndpointSettings
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError
-from gateway.protocols.http_client.wire import ConnectionPool, Origin, WireRequest, trusting
+from gateway.protocols.http_client.origin import Origin, trusting
+from gateway.protocols.http_client.wire import ConnectionPool, WireRequest
 
 log = logging.getLogger(__name__)
 

@@ -11,25 +11,23 @@ import asyncio
 import re
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from gateway.core import timeouts
 from gateway.core.deadline import Deadline
-from gateway.core.errors import DeadlineExceeded, Unconnected, UpstreamUnreachable
+from gateway.core.errors import Unconnected, UpstreamUnreachable
 from gateway.core.held_bytes import AnswerShare
 from gateway.core.structs import value
 from gateway.protocols.http_client.connection import (
     ConnectionLost,
     HttpClientConnection,
-    Take,
 )
 from gateway.protocols.http_client.idle import IdleConnections
-from gateway.protocols.tls import TlsFiles, client_context
+from gateway.protocols.http_client.origin import Origin
+from gateway.protocols.http_client.stream import WireStream, late
 
 T = TypeVar("T")
 Header = tuple[bytes, bytes]
@@ -37,51 +35,11 @@ Header = tuple[bytes, bytes]
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Of a whole answer, unless settings say otherwise."""
 
-Tls = ssl.SSLContext | Callable[[], ssl.SSLContext]
-"""Of all connections, or asked for each new one."""
-
 _PATH = re.compile(r"/[\x21-\x7e]*")
 _OURS = rb"host|connection|content-length|transfer-encoding|te"
 _LINES = re.compile(
     rb"(?i:(?!(?:%b):)[!#$%%&'*+.^_`|~0-9a-z-]+: [^\x00-\x08\x0a-\x1f\x7f]*\r\n)+" % _OURS
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Scheme, host and port; with `tls` for https. `base` goes before every path. The certificate
-    must be of `certified`, where that is another name than the host's."""
-
-    host: str
-    port: int
-    tls: Tls | None = None
-    base: str = ""
-    certified: str = ""
-
-    @classmethod
-    def from_url(cls, url: str, tls: Tls | None = None) -> Origin:
-        """Raises ValueError for a URL with credentials, a query or another scheme."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("url: must be http://host[:port] or https://host[:port]")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("url: must have neither credentials nor a query")
-        secure = parts.scheme == "https"
-        if secure and tls is None:
-            tls = trusting()
-        port = parts.port or (443 if secure else 80)
-        return cls(parts.hostname, port, tls if secure else None, parts.path.rstrip("/"))
-
-    @property
-    def authority(self) -> bytes:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = 443 if self.tls else 80
-        return (host if self.port == usual else f"{host}:{self.port}").encode("ascii")
-
-
-def trusting(ca_file: str | None = None) -> ssl.SSLContext:
-    """TLS that checks names and certificates, against `ca_file` alone where one is given."""
-    return client_context(TlsFiles("ca_file", ca_file=None if ca_file is None else Path(ca_file)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,76 +73,6 @@ class WireAnswer:
     @classmethod
     def from_connection(cls, connection: HttpClientConnection) -> WireAnswer:
         return cls(connection.status, connection.headers, connection.body)
-
-
-class WireStream:
-    """An answer whose body is still coming. Whoever holds it must `aclose()` it; closing it
-    before its end closes the connection."""
-
-    def __init__(
-        self, wire: ConnectionPool, deadline: Deadline, connection: HttpClientConnection
-    ) -> None:
-        self.status = connection.status
-        self.headers: Mapping[bytes, bytes] = connection.headers
-        self._wire = wire
-        self._connection: HttpClientConnection | None = connection
-        self.deadline = deadline
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            with timeouts.within(self.deadline.remaining_s()):
-                chunk = await self.more()
-        except TimeoutError:
-            raise _late() from None
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
-
-    async def more(self) -> bytes:
-        """Nothing at the end. The wait is the caller's to bound."""
-        connection = self._connection
-        if connection is None:
-            return b""
-        try:
-            while not connection.has_more:
-                await connection.more()
-        except ConnectionLost as exc:
-            self.close()
-            raise UpstreamUnreachable(exc.why) from None
-        except BaseException:
-            self.close()
-            raise
-        if not (chunk := connection.taken()):
-            self.close()
-        return chunk
-
-    @property
-    def ended(self) -> bool:
-        """All of its body was taken."""
-        return self._connection is None or self._connection.ended
-
-    async def flow(self, take: Take) -> None:
-        """Hand what each read has of the body to `take` as it comes, until that has enough and
-        returns False, or no more comes: then the next `anext` tells why. The deadline is left to
-        who waits."""
-        if self._connection is not None:
-            await self._connection.flow(take)
-
-    @property
-    def received_s(self) -> float:
-        """When something was last taken of what flows, by `ambient.clock`."""
-        return self._connection.received_s if self._connection is not None else 0.0
-
-    async def aclose(self) -> None:
-        self.close()
-
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._wire._give_back(connection)
 
 
 class ConnectionPool:
@@ -231,7 +119,7 @@ class ConnectionPool:
             with timeouts.within(deadline.remaining_s()):
                 return await self.ask(head, body, deadline, read, once, alone=alone, held=held)
         except TimeoutError:
-            raise _late() from None
+            raise late() from None
 
     async def stream(self, request: WireRequest | PostAgain, deadline: Deadline) -> WireStream:
         """The answer as soon as its head is here."""
@@ -241,7 +129,7 @@ class ConnectionPool:
                     self._head(request), request.body, deadline, request.repeatable
                 )
         except TimeoutError:
-            raise _late() from None
+            raise late() from None
 
     async def aclose(self) -> None:
         self.close()
@@ -273,7 +161,7 @@ class ConnectionPool:
             if self._closed:
                 raise UpstreamUnreachable("this endpoint has been closed")
             if deadline.passed():
-                raise _late()
+                raise late()
             connection = None
             if self._room and not again:
                 connection = self._idle.take(may_open=self._room > len(self._idle))
@@ -285,9 +173,9 @@ class ConnectionPool:
                 await connection.send(head, body, streamed, held)
                 if not connection.answered:
                     raise connection.broken()
-                # guard: A9.threaded-read not streamed and connection.is_large -> connection.join()
-                #   and False
-                if not streamed and connection.is_large:
+                # guard: A9.threaded-read not streamed and connection.whole.is_large ->
+                #   connection.join() and False
+                if not streamed and connection.whole.is_large:
                     answer = await asyncio.to_thread(_read_aside, connection, read)
                     self._leave(connection, alone)
                     return answer
@@ -315,7 +203,7 @@ class ConnectionPool:
         repeatable: bool = True,
     ) -> WireStream:
         """What `stream` gives; the wait for the head is the caller's to bound."""
-        taken = partial(WireStream, self, deadline)
+        taken = partial(WireStream, self._give_back, deadline)
         return await self.ask(head, body, deadline, taken, repeatable, streamed=True)
 
     async def _in_turn(self, deadline: Deadline, again: bool) -> HttpClientConnection:
@@ -339,7 +227,7 @@ class ConnectionPool:
             if not turn.cancelled() and not turn.cancel():
                 self._next_turn()
             if isinstance(exc, TimeoutError):
-                raise _late() from None
+                raise late() from None
             raise
 
     def _next_turn(self) -> None:
@@ -378,7 +266,7 @@ class ConnectionPool:
                 )
         except TimeoutError:
             if deadline.passed():
-                raise _late() from None
+                raise late() from None
             raise Unconnected("no connection to the endpoint in time") from None
         except ssl.SSLError:
             raise Unconnected("no TLS connection that we trust") from None
@@ -447,7 +335,3 @@ def _lines(headers: tuple[Header, ...]) -> bytes:
     if not _LINES.fullmatch(lines) or lines.count(b"\r\n") != len(headers):
         raise ValueError("not a header")
     return lines
-
-
-def _late() -> DeadlineExceeded:
-    return DeadlineExceeded("the endpoint did not answer within the latency budget")

@@ -34,7 +34,8 @@ from gateway.core.types import (
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.protocols.http_client.idle import DISTRUST_S
-from gateway.protocols.http_client.wire import ConnectionPool, Origin, WireRequest
+from gateway.protocols.http_client.origin import Origin
+from gateway.protocols.http_client.wire import ConnectionPool, WireRequest
 from gateway.protocols.oip.grpc import response_id
 from tests.unit.backends.wire_rig import Peer, Server, answer, listening, serving
 from tests.unit.grpc_rig import infer_response

@@ -11,13 +11,8 @@ import pytest
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError, UpstreamFailed, UpstreamUnreachable
-from gateway.protocols.http_client.wire import (
-    ConnectionPool,
-    Origin,
-    WireAnswer,
-    WireRequest,
-    trusting,
-)
+from gateway.protocols.http_client.origin import Origin, trusting
+from gateway.protocols.http_client.wire import ConnectionPool, WireAnswer, WireRequest
 from tests.laps import within
 from tests.unit.backends.wire_rig import Peer, answer, serving
 

@@ -8,7 +8,8 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gateway.protocols.http_client.wire import ConnectionPool, Origin
+from gateway.protocols.http_client.origin import Origin
+from gateway.protocols.http_client.wire import ConnectionPool
 
 Play = Callable[["Peer"], Awaitable[None]]
 

@@ -170,7 +170,8 @@ class _Identified:
         connection of its own, as all later ones of this server are."""
         other = other_id(text)
         if other and (connection.reused or self._own.given):
-            connection.crossed()
+            connection.retire()
+            connection.on_surplus()
             raise UpstreamFailed("the endpoint's answer has the id of another call")
         self.nameless, self.unsure = not other, connection.reused
         connection.retire()

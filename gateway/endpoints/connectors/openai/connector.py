@@ -56,14 +56,9 @@ from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_us
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
 from gateway.protocols.http_client.connection import HttpClientConnection
-from gateway.protocols.http_client.wire import (
-    ConnectionPool,
-    Header,
-    Origin,
-    Tls,
-    WireRequest,
-    WireStream,
-)
+from gateway.protocols.http_client.origin import Origin, Tls
+from gateway.protocols.http_client.stream import WireStream
+from gateway.protocols.http_client.wire import ConnectionPool, Header, WireRequest
 from gateway.protocols.strictjson import dumps
 
 _NO_SECRETS = ProviderWords({})

@@ -7,7 +7,8 @@ from typing import Any
 
 from gateway.core.types import InferenceRequest, ReplyStream, RestBody, ServedModel
 from gateway.endpoints.connectors.open_inference.rest import RestServer
-from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Header, Origin, Tls
+from gateway.protocols.http_client.origin import Origin, Tls
+from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Header
 
 
 class TritonHttp:

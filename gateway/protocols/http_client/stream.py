@@ -1,0 +1,88 @@
+"""An answer whose body is still coming."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from gateway.core import timeouts
+from gateway.core.deadline import Deadline
+from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
+from gateway.protocols.http_client.connection import ConnectionLost, HttpClientConnection, Take
+
+
+class WireStream:
+    """An answer whose body is still coming. Whoever holds it must `aclose()` it; closing it
+    before its end closes the connection."""
+
+    def __init__(
+        self,
+        give_back: Callable[[HttpClientConnection], None],
+        deadline: Deadline,
+        connection: HttpClientConnection,
+    ) -> None:
+        """`give_back`: what its connection goes to in the end."""
+        self.status = connection.status
+        self.headers: Mapping[bytes, bytes] = connection.headers
+        self._give_back = give_back
+        self._connection: HttpClientConnection | None = connection
+        self.deadline = deadline
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            with timeouts.within(self.deadline.remaining_s()):
+                chunk = await self.more()
+        except TimeoutError:
+            raise late() from None
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    async def more(self) -> bytes:
+        """Nothing at the end. The wait is the caller's to bound."""
+        connection = self._connection
+        if connection is None:
+            return b""
+        try:
+            while not connection.answer.has_more:
+                await connection.more()
+        except ConnectionLost as exc:
+            self.close()
+            raise UpstreamUnreachable(exc.why) from None
+        except BaseException:
+            self.close()
+            raise
+        if not (chunk := connection.taken()):
+            self.close()
+        return chunk
+
+    @property
+    def ended(self) -> bool:
+        """All of its body was taken."""
+        return self._connection is None or self._connection.answer.ended
+
+    async def flow(self, take: Take) -> None:
+        """Hand what each read has of the body to `take` as it comes, until that has enough and
+        returns False, or no more comes: then the next `anext` tells why. The deadline is left to
+        who waits."""
+        if self._connection is not None:
+            await self._connection.flow(take)
+
+    @property
+    def received_s(self) -> float:
+        """When something was last taken of what flows, by `ambient.clock`."""
+        return self._connection.received_s if self._connection is not None else 0.0
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._give_back(connection)
+
+
+def late() -> DeadlineExceeded:
+    return DeadlineExceeded("the endpoint did not answer within the latency budget")
