@@ -17,6 +17,7 @@ from gateway.protocols.http2.bounds import (
 )
 from gateway.protocols.http2.calls import AnswerHead, Http2Call, StreamedCall
 from gateway.protocols.http2.connection import Http2Connection
+from gateway.protocols.http2.frame_handler import StreamEvents
 from gateway.protocols.http2.hpack import Decoder, Field
 from gateway.protocols.http2.message import GrpcStatusError
 from gateway.protocols.http2.sender import Fields
@@ -95,7 +96,7 @@ class Http2Client(Http2Connection):
         return bool(self.sender.streams)
 
 
-class ClientCalls:
+class ClientCalls(StreamEvents):
     """The calls of one connection to a server: those that it has, and those that wait until it
     takes one more."""
 
@@ -172,24 +173,20 @@ class ClientCalls:
     # The beginning of a call
 
     def _enter(self, call: Http2Call, head: Fields, message: bytes) -> None:
-        if len(self._streams) < self._sender.most_streams:
-            self._begin(call, head, message)
-        else:
-            self._waiting.append((call, head, message))
-
-    def _begin(self, call: Http2Call, head: Fields, message: bytes) -> None:
-        call.id = number = self._next_id
-        self._next_id = number + 2
-        if number >= _LAST_STREAM:
-            self.leaving = True
-        call.window = self._sender.stream_window
-        self._streams[number] = call
-        self._sender.send_message(call, head, message, None)
+        self._waiting.append((call, head, message))
+        self._begin_waiting()
 
     def _begin_waiting(self) -> None:
-        sender = self._sender
-        while self._waiting and len(self._streams) < sender.most_streams and not sender.lost:
-            self._begin(*self._waiting.popleft())
+        sender, streams = self._sender, self._streams
+        while self._waiting and len(streams) < sender.most_streams and not sender.lost:
+            call, head, message = self._waiting.popleft()
+            call.id = number = self._next_id
+            self._next_id = number + 2
+            if number >= _LAST_STREAM:
+                self.leaving = True
+            call.window = sender.stream_window
+            streams[number] = call
+            sender.send_message(call, head, message, None)
 
     # What the server says
 
@@ -254,9 +251,6 @@ class ClientCalls:
             )
         if not self._streams:
             self._connection.retire()
-
-    def on_discarded(self, call: Http2Call, ended: bool) -> None:
-        """There are none: a call that ends is not open."""
 
     def was_open(self, stream: int) -> bool:
         return stream % 2 == 1 and stream < self._next_id

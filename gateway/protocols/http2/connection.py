@@ -44,16 +44,16 @@ class PeerWatch:
     def start(self, quiet_s: float, pong_s: float) -> None:
         """`quiet_s` without a byte, and it is asked; `pong_s` more, and it is silent."""
         self._quiet_s, self._pong_s = quiet_s, pong_s
-        self._look_after(quiet_s)
+        self._set_timer(quiet_s)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look_after(self, wait_s: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._look)
+    def _set_timer(self, wait_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         wait_s = self._quiet_s
         if not self.heard and self._awaits():
             if self._probing:
@@ -65,7 +65,7 @@ class PeerWatch:
         else:
             self._probing = False
         self.heard = False
-        self._look_after(wait_s)
+        self._set_timer(wait_s)
 
 
 class Http2Connection(asyncio.Protocol):

@@ -237,7 +237,8 @@ class Http2Exchange(Stream):
         """For a request that is not gRPC's."""
         if self.open:
             self.open = False
-            self._send_last(((b":status", b"%d" % status),), b"")
+            sender, fields = self.connection.sender, ((b":status", b"%d" % status),)
+            sender.write(sender.encode(self.id, (fields, b""), frames.END_STREAM))
             self.connection.answered(self)
 
     def end(self, begins: tuple[Field, ...], own: bytes) -> None:
@@ -246,17 +247,14 @@ class Http2Exchange(Stream):
         if not self.open:
             return
         self.open = False
-        if not self.answering:
-            self._send_last((*ANSWER, *begins), own)
-        elif self.unsent is not None:
+        if self.unsent is not None:
             self.tail, self.ends = (begins, own), True
         else:
-            self._send_last(begins, own)
+            sender, fields = self.connection.sender, (begins, own)
+            if not self.answering:
+                fields = (*ANSWER, *begins), own
+            sender.write(sender.encode(self.id, fields, frames.END_STREAM))
         self.connection.answered(self)
-
-    def _send_last(self, begins: tuple[Field, ...], own: bytes) -> None:
-        sender = self.connection.sender
-        sender.write(sender.encode(self.id, (begins, own), frames.END_STREAM))
 
     def refuse(self, error: GatewayError) -> None:
         """End it so, though it has been served for a while, perhaps."""

@@ -8,7 +8,8 @@ empty frames), answers to them by what the peer has not read yet.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, Final
 
 from gateway.protocols.http2 import BadStream, Code, Http2Error, frames
 from gateway.protocols.http2.bounds import (
@@ -32,28 +33,35 @@ _PADDED: Final = frames.PADDED
 _STREAM, _END_STREAM = frames.MOST_WINDOW, frames.END_STREAM
 
 
-class StreamEvents(Protocol):
+class StreamEvents(ABC):
     """What an end does with its streams."""
 
-    def on_head(self, stream: int, block: bytes, ended: bool) -> None:
-        """Raises BadStream, Http2Error; as `on_data` does."""
-        ...
-
-    def on_data(self, stream: Any, data: bytes, ended: bool) -> None: ...
-    def on_discarded(self, stream: Any, ended: bool) -> None:
-        """Data of a stream whose data is wanted by nobody."""
-        ...
-
-    def on_reset(self, stream: Any, code: int) -> None: ...
-    def on_bad(self, stream: Any, exc: BadStream) -> None:
-        """It was reset for this."""
-        ...
-
-    def on_settings(self) -> None: ...
-    def on_goaway(self, last: int, code: int) -> None: ...
+    @abstractmethod
     def was_open(self, stream: int) -> bool:
         """Whether it has ever been, for one that is not now."""
-        ...
+
+    @abstractmethod
+    def on_head(self, stream: int, block: bytes, ended: bool) -> None:
+        """Raises BadStream, Http2Error; as `on_data` does."""
+
+    @abstractmethod
+    def on_data(self, stream: Any, data: bytes, ended: bool) -> None: ...
+
+    @abstractmethod
+    def on_reset(self, stream: Any, code: int) -> None: ...
+
+    @abstractmethod
+    def on_goaway(self, last: int, code: int) -> None: ...
+
+    def on_bad(self, stream: Any, exc: BadStream) -> None:
+        """It was reset for this."""
+        self.on_reset(stream, exc.code)
+
+    def on_discarded(self, stream: Any, ended: bool) -> None:  # noqa: B027 - not every end has any
+        """Data of a stream whose data is wanted by nobody."""
+
+    def on_settings(self) -> None:  # noqa: B027 - not every end waits for them
+        """The peer has other settings from now on."""
 
 
 class HeaderBlock:
@@ -144,7 +152,10 @@ class FrameHandler:
         size = len(payload)
         self._received = received = self._received + size
         if received + received >= self.room:
-            self._make_room_for_all()
+            if received > self.room:
+                raise no_room()
+            self._sender.write(frames.window_update(0, received))
+            self._received = 0
         call = self._streams.get(stream)
         data = frames.unpadded(flags, payload) if flags & _PADDED else payload
         ended = flags & _END_STREAM != 0
@@ -181,12 +192,6 @@ class FrameHandler:
     def make_room(self, stream: Stream) -> None:
         self._sender.write(frames.window_update(stream.id, stream.received))
         stream.received = 0
-
-    def _make_room_for_all(self) -> None:
-        if self._received > self.room:
-            raise no_room()
-        self._sender.write(frames.window_update(0, self._received))
-        self._received = 0
 
     def take_window(self, stream: int, payload: bytes) -> None:
         if len(payload) != 4:

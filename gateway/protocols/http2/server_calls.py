@@ -27,7 +27,7 @@ from gateway.protocols.http2.exchange import (
     Http2ServerPort,
     status_fields,
 )
-from gateway.protocols.http2.frame_handler import FrameHandler
+from gateway.protocols.http2.frame_handler import FrameHandler, StreamEvents
 from gateway.protocols.http2.hpack import Decoder
 from gateway.protocols.http2.message import PREFIX_BYTES, too_large
 from gateway.protocols.http2.request import Http2RequestHead
@@ -51,7 +51,7 @@ class CallerConnection(Protocol):
     def close_if_done(self) -> None: ...
 
 
-class ServerCalls:
+class ServerCalls(StreamEvents):
     def __init__(self, connection: CallerConnection, host: Http2ServerPort) -> None:
         self._connection = connection
         self.sender = self._sender = connection.sender
@@ -119,9 +119,6 @@ class ServerCalls:
 
     def was_open(self, stream: int) -> bool:
         return stream % 2 == 1 and stream <= self.last_id
-
-    def on_settings(self) -> None:
-        """They change what is sent, and nothing here."""
 
     def on_head(self, stream: int, block: bytes, ended: bool) -> None:
         head = self.known.get(block) or self._decoder.decode(block)
@@ -272,6 +269,3 @@ class ServerCalls:
 
     def on_goaway(self, last: int, code: int) -> None:
         """The caller opens nothing more; it closes when it has its answers."""
-
-    def on_bad(self, exchange: Http2Exchange, exc: BadStream) -> None:
-        self.on_reset(exchange, exc.code)

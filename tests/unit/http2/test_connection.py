@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.protocols.http2 import BadStream, Code, frames
+from gateway.protocols.http2 import Code, frames
 from gateway.protocols.http2.bounds import BLOCK_BYTES, FRAME_BYTES
 from gateway.protocols.http2.connection import Http2Connection
 from gateway.protocols.http2.frame_handler import FrameHandler, StreamEvents
@@ -48,18 +48,16 @@ class Sent:
         pass
 
 
-class NoEvents:
+class NoEvents(StreamEvents):
     """Of streams: nothing is done with them."""
+
+    def was_open(self, stream: int) -> bool:
+        return True
 
     def on_head(self, stream: int, block: bytes, ended: bool) -> None: ...
     def on_data(self, stream: Any, data: bytes, ended: bool) -> None: ...
-    def on_discarded(self, stream: Any, ended: bool) -> None: ...
     def on_reset(self, stream: Any, code: int) -> None: ...
-    def on_bad(self, stream: Any, exc: BadStream) -> None: ...
-    def on_settings(self) -> None: ...
     def on_goaway(self, last: int, code: int) -> None: ...
-    def was_open(self, stream: int) -> bool:
-        return True
 
 
 class Line(Http2Connection):
