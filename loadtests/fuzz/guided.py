@@ -168,7 +168,7 @@ def server_target() -> Target:
             end.connection_lost(None)
         loop.turn()
         check_frames(bytes(transport.written))
-        assert not end.running, "a call runs on behind its connection"
+        assert not end.calls.running, "a call runs on behind its connection"
         assert host.held.bytes == 0, f"{host.held.bytes} bytes are held for nobody"
         loop.check()
         return first
@@ -194,8 +194,8 @@ def client_target() -> Target:
             end = Http2Client(_MESSAGE_BYTES)
             end.connection_made(cast(asyncio.Transport, transport))
             end.data_received(frames.settings({}))
-            calls = [end.call(begins, b"", b"x" * size) for size in (0, 1, 100_000)]
-            streamed = end.stream(begins, b"", b"asked")
+            calls = [end.calls.call(begins, b"", b"x" * size) for size in (0, 1, 100_000)]
+            streamed = end.calls.stream(begins, b"", b"asked")
             for part in parts:
                 end.data_received(part)
             first = bytes(transport.written)

@@ -1,8 +1,8 @@
 """The HTTP/1.1 server of the listeners: connections, exchanges, and ASGI over them.
 
-A connection parses (httptools) and keeps order; an `HttpExchange` is one request and its answer,
-which the application is called with. Inference calls are answered on it directly; everything else
-is a Starlette application, through `asgi`. Why a server of our own:
+A `reader` parses (httptools), a connection keeps order; an `HttpExchange` is one request and its
+answer, which the application is called with. Inference calls are answered on it directly;
+everything else is a Starlette application, through `asgi`. Why a server of our own:
 docs/decisions/013-http-server-and-client.md.
 """
 

@@ -1,8 +1,9 @@
 """HTTP/2 as gRPC uses it: RFC 9113 and RFC 7541, for many small calls on few connections.
 
-`hpack` reads and writes header blocks, `frames` cuts bytes into frames, `connection` is what both
-ends do (settings, pings, windows, header blocks in pieces, and the bounds on what a peer can make
-it do), `client` has calls on it and `message` what gRPC puts into DATA. Why our own:
+`hpack` reads and writes header blocks, `frames` says what frames are made of. On a `connection`,
+`frame_reader` cuts them out of bytes, `frame_handler` does what they say, within `bounds`, and
+`sender` keeps to the peer's windows. `client` has `calls` on it, `server` serves them
+(`server_calls`, `exchange`); `message` is what gRPC puts into DATA. Why our own:
 docs/decisions/014-http2-for-grpc.md.
 """
 

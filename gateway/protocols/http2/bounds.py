@@ -7,6 +7,7 @@ RFC and a few of its extensions, a header block is bounded by the list that we a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from gateway.protocols.http2 import Code, Http2Error, frames
@@ -33,6 +34,10 @@ CONTROL_STEPS: Final = 4
 STEP_OCTETS: Final = 8
 """So many octets of a header block count as one more."""
 
+CONTROLS_PER_S: Final = 5_000  # frames that carry no call
+CONTROLS_PER_FRAME: Final = 4  # of a call: windows grow with what is sent
+MOST_IN_ADVANCE: Final = -CONTROLS_PER_S  # that frames of calls may bring
+
 _EXACT: Final = frozenset(
     {frames.PRIORITY, frames.RST_STREAM, frames.PING, frames.WINDOW_UPDATE}
 )  # far below SMALL_BYTES
@@ -51,3 +56,26 @@ def check_size(kind: int, size: int) -> None:
         raise Http2Error(Code.ENHANCE_YOUR_CALM, "more SETTINGS than there are")
     elif size > BLOCK_BYTES:  # guard: A8.nondata-size
         raise Http2Error(Code.ENHANCE_YOUR_CALM, f"a frame without data has {size} bytes")
+
+
+class FloodLimit:
+    """What a peer may do so often within a second. `count` may be lowered by what pays for it."""
+
+    __slots__ = ("_most", "_now_s", "_since_s", "_why", "count")
+
+    def __init__(self, most_per_s: int, why: str, now_s: Callable[[], float]) -> None:
+        self._most = most_per_s
+        self._why = why
+        self._now_s = now_s
+        self._since_s = 0.0
+        self.count = 0
+
+    def add(self) -> None:
+        """Raises Http2Error. So many are a flood unless they took a second: the clock is asked once
+        for all."""
+        self.count += 1
+        if self.count > self._most:
+            now_s = self._now_s()
+            if now_s - self._since_s < 1:
+                raise Http2Error(Code.ENHANCE_YOUR_CALM, self._why)
+            self.count, self._since_s = 0, now_s

@@ -4,19 +4,38 @@ refused as soon as its beginning says that it is too large."""
 from __future__ import annotations
 
 import asyncio
+import re
 from copy import copy
 from typing import Any, Protocol
 
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.protocols.http2 import BadStream, Code
+from gateway.protocols.http2.hpack import Field
 from gateway.protocols.http2.message import (
     PREFIX_BYTES,
     GrpcStatusError,
     NoRoom,
+    code_name,
+    decode_message,
+    is_grpc,
     read_prefix,
     too_large,
 )
+from gateway.protocols.http2.request import CONNECTION_FIELDS
 from gateway.protocols.http2.sender import Stream
 from gateway.protocols.pieces import LARGE_BYTES, PieceBuffer
+
+_CODES_BY_HTTP_STATUS = {  # of an answer that is not gRPC's (http-grpc-status-mapping.md)
+    400: "INTERNAL",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "UNIMPLEMENTED",
+    429: "UNAVAILABLE",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "UNAVAILABLE",
+}
+_CONTROLS = re.compile(rb"[\0\r\n]")  # RFC 9113, section 8.2.1
 
 
 class Client(Protocol):
@@ -168,3 +187,52 @@ class StreamedCall(Http2Call):
 
 def _compressed() -> GrpcStatusError:
     return GrpcStatusError("INTERNAL", "the answer is compressed, which nobody asked for")
+
+
+class AnswerHead:
+    """What the header fields of an answer say: those before its message, or behind it."""
+
+    __slots__ = ("details", "http", "length", "refused", "status")
+
+    def __init__(self, fields: list[Field] | None) -> None:
+        """Raises BadStream."""
+        self.status: str | None = None  # of gRPC; there is one at the end
+        self.refused: GrpcStatusError | None = None  # it is no answer of gRPC
+        self.details = ""
+        self.http = b""
+        self.length: int | None = None
+        if fields is None:
+            self.refused = GrpcStatusError(
+                "RESOURCE_EXHAUSTED", "received metadata size exceeds limit"
+            )
+            return
+        http, kind, last = b"", b"", b""
+        for name, value in fields:
+            if name == b"grpc-status":
+                self.status = code_name(value)
+            elif name == b"grpc-message":
+                self.details = decode_message(value)
+            elif name == b":status" and not last:
+                self.http = http = value
+            elif name == b"content-type":
+                kind = value
+            elif name == b"content-length" and self.length is None and value.isdigit():
+                self.length = int(value[:18])
+            elif not _may_answer(name) or _CONTROLS.search(value):
+                raise BadStream(Code.PROTOCOL_ERROR, "a header field that is none")
+            last = name
+        if http[:1] == b"1":  # an interim answer; the real one follows
+            return
+        if http and self.status is None and (http != b"200" or not is_grpc(kind)):
+            code = _CODES_BY_HTTP_STATUS.get(int(http), "UNKNOWN") if http.isdigit() else "UNKNOWN"
+            words = http.decode("ascii", "replace")
+            self.refused = GrpcStatusError(
+                code, f"the answer is not gRPC's; its HTTP status is {words}"
+            )
+
+
+def _may_answer(name: bytes) -> bool:
+    """Whether a field may stand in an answer, and again where it did before."""
+    if not name or name[0] == 0x3A or name != name.lower() or name == b"content-length":
+        return False
+    return name not in CONNECTION_FIELDS

@@ -26,7 +26,7 @@ from gateway.protocols.http2.message import (
     too_large,
 )
 from gateway.protocols.http2.request import Http2RequestHead
-from gateway.protocols.http2.sender import Fields, Stream
+from gateway.protocols.http2.sender import Fields, FrameSender, Stream
 from gateway.protocols.pieces import PieceBuffer
 
 ANSWER: Final[tuple[Field, ...]] = (
@@ -34,6 +34,7 @@ ANSWER: Final[tuple[Field, ...]] = (
     (b"content-type", b"application/grpc"),
     (b"grpc-accept-encoding", b"identity, deflate, gzip"),
 )
+_HEAD: Final[Fields] = (ANSWER, b"")
 OK: Final[tuple[Field, ...]] = ((b"grpc-status", b"0"),)
 _MESSAGES_AT_ONCE: Final = 16  # that are there already, before others get a turn
 
@@ -82,25 +83,60 @@ class Http2ConnectionPort(Protocol):
 
     host: Http2ServerPort
     loop: asyncio.AbstractEventLoop
+    sender: FrameSender
+    held: HeldRequests
     running: set[Http2Exchange]
     peer_names: Mapping[str, tuple[bytes, ...]]
 
-    def parse_head(
-        self,
-        exchange: Http2Exchange,
-        fields: tuple[Field, ...],
-        own: bytes = b"",
-        ends: bool = False,
-    ) -> bytes: ...
-    def answer(self, exchange: Http2Exchange, message: bytes, tail: Fields) -> None: ...
-    def send(self, exchange: Http2Exchange, before: bytes, data: bytes) -> None: ...
-    def send_tail(self, exchange: Http2Exchange, tail: Fields) -> None: ...
-    def write(self, data: bytes) -> None: ...
-    def answered(self, exchange: Http2Exchange) -> None: ...
-    def taken(self, exchange: Http2Exchange, size: int) -> None: ...
+    def answered(self, exchange: Http2Exchange) -> None:
+        """Nothing more is said on it, but perhaps waits for room."""
+        ...
+
+    def was_sent(self, exchange: Http2Exchange) -> None:
+        """All that waited for room has gone."""
+        ...
+
     def make_room(self, exchange: Http2Exchange) -> None: ...
-    def served(self, exchange: Http2Exchange) -> None: ...
-    def give_up_on(self, exchange: Http2Exchange) -> None: ...
+    def served(self, exchange: Http2Exchange) -> None:
+        """Its task has ended."""
+        ...
+
+    def give_up_on(self, exchange: Http2Exchange) -> None:
+        """Its caller takes nothing of what it is sent."""
+        ...
+
+
+class HeldRequests:
+    """What one connection holds of requests that have not come whole, within the budget of its
+    process."""
+
+    __slots__ = ("_budget", "_bytes", "_most_bytes")
+
+    def __init__(self, budget: HeldBytes, most_bytes: int) -> None:
+        self._budget = budget
+        self._bytes = 0
+        self._most_bytes = most_bytes
+
+    @property
+    def full(self) -> bool:
+        return self._bytes > self._most_bytes
+
+    def take(self, exchange: Http2Exchange, size: int) -> bool:
+        """Whether there is room in the budget."""
+        if not self._budget.take(exchange.caller, size):
+            return False
+        self._bytes += size
+        return True
+
+    def give_back(self, exchange: Http2Exchange, size: int) -> None:
+        self._bytes -= size
+        self._budget.give_back(exchange.caller, size)
+
+    def release(self, exchange: Http2Exchange) -> None:
+        """What has come of it is wanted no more."""
+        if exchange.pieces.size:
+            self.give_back(exchange, exchange.pieces.size)
+            exchange.pieces.clear()
 
 
 class Http2Exchange(Stream):
@@ -170,8 +206,8 @@ class Http2Exchange(Stream):
         before = b""
         if not self.answering:
             self.answering = True
-            before = self.connection.parse_head(self, ANSWER)
-        self.connection.send(self, before, message)
+            before = self.connection.sender.encode(self.id, (ANSWER, b""), 0)
+        self.connection.sender.send(self, before, message, None, ends=False)
         while self.unsent is not None and self.open:
             self._room_free = self.connection.loop.create_future()
             await self._room_free
@@ -180,7 +216,8 @@ class Http2Exchange(Stream):
         """The only message, and its trailers."""
         if self.open:
             self.open = False
-            self.connection.answer(self, message, tail)
+            self.connection.sender.send_message(self, _HEAD, message, tail)
+            self.connection.answered(self)
 
     async def taken(self, stall_s: float) -> None:
         """Behind `answer`: until the caller has taken all of it, or nothing for `stall_s`; then the
@@ -200,8 +237,8 @@ class Http2Exchange(Stream):
         """For a request that is not gRPC's."""
         if self.open:
             self.open = False
-            fields = ((b":status", b"%d" % status),)
-            self.connection.write(self.connection.parse_head(self, fields, ends=True))
+            sender, fields = self.connection.sender, ((b":status", b"%d" % status),)
+            sender.write(sender.encode(self.id, (fields, b""), frames.END_STREAM))
             self.connection.answered(self)
 
     def end(self, begins: tuple[Field, ...], own: bytes) -> None:
@@ -209,15 +246,15 @@ class Http2Exchange(Stream):
         waits for room goes before them."""
         if not self.open:
             return
-        connection = self.connection
         self.open = False
-        if not self.answering:
-            connection.write(connection.parse_head(self, (*ANSWER, *begins), own, ends=True))
-        elif self.unsent is not None:
+        if self.unsent is not None:
             self.tail, self.ends = (begins, own), True
         else:
-            connection.send_tail(self, (begins, own))
-        connection.answered(self)
+            sender, fields = self.connection.sender, (begins, own)
+            if not self.answering:
+                fields = (*ANSWER, *begins), own
+            sender.write(sender.encode(self.id, fields, frames.END_STREAM))
+        self.connection.answered(self)
 
     def refuse(self, error: GatewayError) -> None:
         """End it so, though it has been served for a while, perhaps."""
@@ -250,7 +287,11 @@ class Http2Exchange(Stream):
             if not self.begun:  # and never will: not a line of it runs
                 self.connection.served(self)
 
+    def was_sent(self) -> None:
+        self.connection.was_sent(self)
+
     def sent(self) -> None:
+        """It has room, or will have none."""
         waiter, self._room_free = self._room_free, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -283,7 +324,8 @@ class Http2Exchange(Stream):
         if pieces.size < size:
             return None
         whole = pieces.cut(size)
-        self.connection.taken(self, size)
+        self.connection.held.give_back(self, size)
+        self.connection.make_room(self)
         return whole
 
     async def _serve(self) -> None:

@@ -8,13 +8,14 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
-from gateway.protocols.http2 import BadStream, Code, frames
+from gateway.protocols.http2 import BadStream, Code, Http2Error, frames
+from gateway.protocols.http2.bounds import CONTROLS_PER_FRAME, MOST_IN_ADVANCE, FloodLimit
 from gateway.protocols.http2.hpack import TABLE_BYTES, Encoder, Field
 from gateway.protocols.http2.message import PREFIX_BYTES, framed, prefix
 
-CONTROLS_PER_S: Final = 5_000  # frames that carry no call
-CONTROLS_PER_FRAME: Final = 4  # of a call: windows grow with what is sent
-MOST_IN_ADVANCE: Final = -CONTROLS_PER_S  # that frames of calls may bring
+_UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more answers
+_CONTROL_WINDOWS: Final = 8  # of streams that SETTINGS change, which count as one more
+_CLOSED_STREAMS: Final = 1024
 _LARGE_BYTES: Final = 1 << 20  # of a message
 _WORTH_BYTES: Final = 1024  # of DATA: a window that opens by less brings no call on
 _HEADERS, _END_STREAM = frames.HEADERS, frames.END_STREAM
@@ -39,28 +40,117 @@ class Stream:
     tail: Fields | None = None  # behind it
     ends = False  # with that, or with DATA where there is none
 
+    def was_sent(self) -> None:
+        """All that waited for room has gone."""
 
-class FrameSender(asyncio.Protocol):
-    _transport: asyncio.Transport
+
+class ClosedStreams:
+    """Streams that this end closed while the peer could still send: frames of the last of them may
+    be under way (RFC 9113, section 5.1)."""
+
+    __slots__ = ("_forgotten", "_streams")
 
     def __init__(self) -> None:
+        self._streams: dict[int, None] = {}
+        self._forgotten = 0  # the highest that was remembered and is no more
+
+    def add(self, stream: int) -> None:
+        streams = self._streams
+        streams[stream] = None
+        if len(streams) > _CLOSED_STREAMS:
+            oldest = next(iter(streams))
+            del streams[oldest]
+            self._forgotten = max(self._forgotten, oldest)
+
+    def discard(self, stream: int) -> None:
+        self._streams.pop(stream, None)
+
+    def check(self, stream: int) -> None:
+        """Raises Http2Error for HEADERS or DATA of a stream that the peer itself had ended."""
+        # guard: A8.closed-stream -> return
+        if stream not in self._streams and stream > self._forgotten:
+            raise Http2Error(Code.STREAM_CLOSED, "a frame of a stream that its sender has ended")
+
+
+class FrameSender:
+    def __init__(self, controls: FloodLimit) -> None:
+        """`controls`: frames of the peer that carry no call, less what calls have brought."""
+        self._controls = controls
+        self._transport: asyncio.Transport
         self._encoder = Encoder()
         self._table_bytes = TABLE_BYTES
         self._peer_frame_bytes = frames.USUAL_FRAME_BYTES
-        self._peer_window = frames.USUAL_WINDOW  # of a new stream
-        self._window = frames.USUAL_WINDOW  # what may be sent, of all streams
         self._unsent: deque[Stream] = deque()  # with room in their own window
-        self._full = False  # the transport holds enough
-        self._controls = 0  # frames that carry no call, less what calls have brought
-        self._lost = False
+        self.streams: dict[int, Any] = {}  # that are open
+        self.closed = ClosedStreams()
+        self.stream_window = frames.USUAL_WINDOW  # of a new stream
+        self.window = frames.USUAL_WINDOW  # what may be sent, of all streams
+        self.most_streams = frames.MOST_WINDOW  # that the peer takes at once
+        self.full = False  # the transport holds enough
+        self.lost = False  # nothing can be sent any more
 
-    def _on_reset(self, stream: Any, code: int) -> None:
-        raise NotImplementedError
+    def open(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
 
-    def _on_sent(self, stream: Any) -> None:
-        """All that waited for room."""
+    def end(self) -> None:
+        self.lost = True
+        self._unsent.clear()
 
-    def _widen(self, stream: Stream, more: int) -> None:
+    def write(self, data: bytes) -> None:
+        """Frames, at once."""
+        if not self.lost:
+            self._transport.write(data)
+
+    def answer(self, data: bytes) -> None:
+        """A frame that the peer asks for. Raises Http2Error where it reads none of them."""
+        if self._transport.get_write_buffer_size() > _UNREAD_BYTES:
+            raise Http2Error(Code.ENHANCE_YOUR_CALM, "answers to frames are not read")
+        self._transport.write(data)
+
+    def reset(self, stream: int, code: Code) -> None:
+        """End a stream that the peer may not have ended."""
+        if not self.lost:
+            self._transport.write(frames.reset(stream, code))
+            self.closed.add(stream)
+
+    # What the peer allows
+
+    def set(self, name: int, value: int) -> None:
+        """One of the peer's settings. Raises Http2Error."""
+        if name == frames.HEADER_TABLE_SIZE:
+            if value < self._table_bytes:
+                self._table_bytes = value
+                self._encoder = Encoder(value)
+        elif name == frames.INITIAL_WINDOW_SIZE:
+            if value > frames.MOST_WINDOW:
+                raise Http2Error(Code.FLOW_CONTROL_ERROR, "a window that is too large")
+            more, self.stream_window = value - self.stream_window, value
+            if more:
+                # guard: A8.settings-windows
+                self._controls.count += len(self.streams) // _CONTROL_WINDOWS
+                try:
+                    for stream in self.streams.values():
+                        self.widen(stream, more)
+                except BadStream as exc:
+                    raise Http2Error(exc.code, exc.why) from None
+        elif name == frames.MAX_FRAME_SIZE:
+            if not frames.USUAL_FRAME_BYTES <= value < 1 << 24:
+                raise Http2Error(Code.PROTOCOL_ERROR, "a frame size that is none")
+            self._peer_frame_bytes = value
+        elif name == frames.MAX_CONCURRENT_STREAMS:
+            self.most_streams = value
+        elif name == frames.ENABLE_PUSH and value > 1:
+            raise Http2Error(Code.PROTOCOL_ERROR, "a setting that is neither 0 nor 1")
+
+    def widen_all(self, more: int) -> None:
+        """Raises Http2Error."""
+        self.window += more
+        if not more:
+            raise Http2Error(Code.PROTOCOL_ERROR, "a WINDOW_UPDATE of nothing")
+        if self.window > frames.MOST_WINDOW:
+            raise Http2Error(Code.FLOW_CONTROL_ERROR, "a window that is too large")
+
+    def widen(self, stream: Stream, more: int) -> None:
         """Raises BadStream for a window over 2^31-1 (RFC 9113, section 6.9.1)."""
         before = stream.window
         stream.window += more
@@ -69,11 +159,15 @@ class FrameSender(asyncio.Protocol):
         if stream.unsent is not None and before <= 0 < stream.window:
             self._unsent.append(stream)
 
-    def _send_message(
+    # Header fields and data
+
+    def send_message(
         self, stream: Stream, head: Fields, message: bytes, tail: Fields | None
     ) -> None:
         """All that is sent of it: its header fields, one message, and the fields of `tail` where
         there are any. In one write where there is room for all of it."""
+        if self.lost:
+            return
         number, encoder, most = stream.id, self._encoder, self._peer_frame_bytes
         shared, own = head
         block = (encoder.blocks.get(shared) or encoder.begin(shared)) + own
@@ -82,23 +176,23 @@ class FrameSender(asyncio.Protocol):
         if (
             size > most
             or size > stream.window
-            or size > self._window
+            or size > self.window
             or block_size > most
-            or self._full
+            or self.full
             or self._unsent
         ):
             begins = self._headers(number, block, 0)
-            room = min(stream.window, self._window) >= PREFIX_BYTES
-            if length >= _LARGE_BYTES and room and not self._full and not self._unsent:
+            room = min(stream.window, self.window) >= PREFIX_BYTES
+            if length >= _LARGE_BYTES and room and not self.full and not self._unsent:
                 stream.window -= PREFIX_BYTES
-                self._window -= PREFIX_BYTES
+                self.window -= PREFIX_BYTES
                 begins += frames.frame(frames.DATA, 0, number, prefix(length))
-                self._send(stream, begins, message, tail)  # which nobody copies
+                self.send(stream, begins, message, tail)  # which nobody copies
                 return
-            self._send(stream, begins, framed(message), tail)
+            self.send(stream, begins, framed(message), tail)
             return
         stream.window -= size  # the DATA that comes for it pays for what it brings
-        self._window -= size
+        self.window -= size
         begins = _write_head(block_size << 8 | _HEADERS, _WHOLE_HEAD, number)
         if tail is None:
             before = _write_message_head(size << 8, _END_STREAM, number, 0, length)
@@ -114,23 +208,25 @@ class FrameSender(asyncio.Protocol):
             ends = _write_head(last_size << 8 | _HEADERS, _WHOLE_END, number)
         self._transport.write(b"".join((begins, block, before, message, ends, last)))
 
-    def _send(
+    def send(
         self, stream: Stream, before: bytes, data: bytes, tail: Fields | None, ends: bool = True
     ) -> None:
         """DATA behind `before`, which are frames; then the fields of `tail`; as there is room."""
+        if self.lost:
+            return
         size = len(data)
         if (
             tail is None
             and size <= stream.window
-            and size <= self._window
+            and size <= self.window
             and size <= self._peer_frame_bytes
-            and not self._full
+            and not self.full
             and not self._unsent
         ):
             stream.window -= size
-            self._window -= size
-            if self._controls > MOST_IN_ADVANCE:
-                self._controls -= CONTROLS_PER_FRAME
+            self.window -= size
+            if self._controls.count > MOST_IN_ADVANCE:
+                self._controls.count -= CONTROLS_PER_FRAME
             head = frames.head(size, frames.DATA, _END_STREAM if ends else 0, stream.id)
             self._transport.write(b"".join((before, head, data)))
             return
@@ -139,18 +235,18 @@ class FrameSender(asyncio.Protocol):
         stream.unsent, stream.at, stream.tail, stream.ends = data, 0, tail, ends
         if stream.window > 0 or not size:
             self._unsent.append(stream)
-        self._send_more()
+        self.send_more()
 
-    def _send_more(self) -> None:
-        while self._unsent and not self._full and not self._lost:
+    def send_more(self) -> None:
+        while self._unsent and not self.full and not self.lost:
             stream = self._unsent[0]
             data = stream.unsent
             if data is None:  # it was reset
                 self._unsent.popleft()
                 continue
             left = len(data) - stream.at
-            size = min(left, self._window, stream.window, self._peer_frame_bytes)
-            if size <= 0 < left and self._window <= 0:
+            size = min(left, self.window, stream.window, self._peer_frame_bytes)
+            if size <= 0 < left and self.window <= 0:
                 return
             self._unsent.popleft()
             if size <= 0 < left:
@@ -162,23 +258,23 @@ class FrameSender(asyncio.Protocol):
     def _send_piece(self, stream: Stream, data: bytes, size: int) -> None:
         at, tail = stream.at, stream.tail
         stream.window -= size
-        self._window -= size
+        self.window -= size
         stream.at += size
         last = stream.at == len(data)
         # guard: A8.tiny-window minus 1
-        if (last or size >= _WORTH_BYTES) and self._controls > MOST_IN_ADVANCE:
-            self._controls -= CONTROLS_PER_FRAME
+        if (last or size >= _WORTH_BYTES) and self._controls.count > MOST_IN_ADVANCE:
+            self._controls.count -= CONTROLS_PER_FRAME
         flags = frames.END_STREAM if last and stream.ends and tail is None else 0
         self._transport.write(frames.frame(frames.DATA, flags, stream.id, data[at : at + size]))
         if last:
             stream.unsent = stream.tail = None
             if tail is not None:
-                self._transport.write(self._tail(stream.id, tail))
-            self._on_sent(stream)
+                self._transport.write(self.encode(stream.id, tail, _END_STREAM))
+            stream.was_sent()
 
-    def _tail(self, stream: int, tail: Fields) -> bytes:
+    def encode(self, stream: int, fields: Fields, flags: int) -> bytes:
         """To be sent at once: what it means depends on the blocks before it."""
-        return self._headers(stream, self._encoder.begin(tail[0]) + tail[1], frames.END_STREAM)
+        return self._headers(stream, self._encoder.begin(fields[0]) + fields[1], flags)
 
     def _headers(self, stream: int, block: bytes, flags: int) -> bytes:
         most = self._peer_frame_bytes

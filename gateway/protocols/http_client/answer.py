@@ -26,16 +26,16 @@ class AnswerReader:
         self.pieces: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self.pieces.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
-        self.begin(whole=False)
+        self.whole = False  # the body will be taken whole
+        self.begin()
 
-    def begin(self, whole: bool) -> None:
-        """Await an answer, behind one that ended well. `whole`: its body will be taken whole."""
+    def begin(self) -> None:
+        """Await an answer, behind one that ended well."""
         self.status, self._fields = 0, {}
         self.pieces.clear()
         self.head_done = self.done = self.keeps = False
         self.until_close = False  # its body ends with the connection
         self.failure: GatewayError | None = None  # why it is not taken
-        self._whole = whole
 
     def feed(self, data: bytes) -> None:
         """Raises httptools.HttpParserError or HttpParserUpgrade; `failure` says why, unless it is
@@ -83,7 +83,7 @@ class AnswerReader:
         self.headers = fields = self._fields
         coding = fields.get(b"transfer-encoding")
         # guard: A9.announced-size
-        if self._whole and _is_over(fields.get(b"content-length"), self.max_body_bytes):
+        if self.whole and _is_over(fields.get(b"content-length"), self.max_body_bytes):
             self.failure = too_large(self.max_body_bytes)
             raise ValueError
         self.until_close = (
@@ -110,11 +110,10 @@ class WholeBody:
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = pieces
-        self.begin(None)
+        self.share: AnswerShare | None = None  # what the call holds of answers
+        self.begin()
 
-    def begin(self, share: AnswerShare | None) -> None:
-        """`share`: what the call holds of answers."""
-        self._share = share
+    def begin(self) -> None:
         self.size = self._closed_bytes = self._closed_pieces = 0
 
     @property
@@ -139,14 +138,10 @@ class WholeBody:
 
     def has_room(self, size: int) -> bool:
         """Whether so many bytes of it may be held; they are counted then."""
-        return size <= UNCOUNTED_BYTES or self._share is None or self._share.hold(self, size)
-
-    def hand_over(self) -> None:
-        """What is counted is the call's from now on."""
-        self._share = None
+        return size <= UNCOUNTED_BYTES or self.share is None or self.share.hold(self, size)
 
     def release(self) -> None:
-        share, self._share = self._share, None
+        share, self.share = self.share, None
         if share is not None:
             share.hold(self, 0)  # guard: A9.abandoned-release
 

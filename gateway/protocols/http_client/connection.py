@@ -75,8 +75,10 @@ class HttpClientConnection(asyncio.Protocol):
         if not self._resting:  # the parser has read it
             if not (answer.done and answer.keeps and self._failure is None):
                 return False
-            answer.pieces.clear()
             self._go_on()
+            answer.begin()
+            self.whole.begin()
+            self._received_bytes = self._held_bytes = 0
             self._resting = True
         self.reused = True
         self.idle_since = self._now_s()
@@ -88,8 +90,7 @@ class HttpClientConnection(asyncio.Protocol):
 
     def handed_over(self) -> None:
         """The call has the answer, and what is held of it is the call's from now on."""
-        self.whole.hand_over()
-        self.body = b""
+        self.whole.share, self.body = None, b""
 
     def join(self) -> None:
         """Make the body of a large answer, in whatever thread."""
@@ -119,9 +120,8 @@ class HttpClientConnection(asyncio.Protocol):
         """Done when it may have answered. A whole answer is counted in `held`."""
         if self._lost:
             raise self.broken()
-        self.answer.begin(whole=not streamed)
-        self.whole.begin(None if streamed else held)
-        self._received_bytes = self._held_bytes = 0
+        self.answer.whole = not streamed
+        self.whole.share = None if streamed else held
         self.answered = self._resting = False
         self._streamed, self._untouched = streamed, not streamed
         if isinstance(body, tuple):

@@ -202,7 +202,7 @@ class GrpcServer:
             await self._cut()
 
     async def _cut(self) -> None:
-        running = [e.task for c in self._connections for e in c.running if e.task is not None]
+        running = [e.task for c in self._connections for e in c.calls.running if e.task is not None]
         if running:
             _log.warning("cutting %d gRPC calls that did not finish", len(running))
         for connection in tuple(self._connections):

@@ -62,8 +62,9 @@ METHODS = (
 
 
 def connection_of(run: RunningFront, streams: int = 0) -> Any:
-    """That of a raw peer, which has had such a stream."""
-    (found,) = [c for c in run.front._server._connections if c._last_id > streams]
+    """The calls of a raw peer, which has had such a stream."""
+    calls = [connection.calls for connection in run.front._server._connections]
+    (found,) = [each for each in calls if each.last_id > streams]
     return found
 
 

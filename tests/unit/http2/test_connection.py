@@ -10,6 +10,8 @@ import pytest
 from gateway.protocols.http2 import Code, frames
 from gateway.protocols.http2.bounds import BLOCK_BYTES, FRAME_BYTES
 from gateway.protocols.http2.connection import Http2Connection
+from gateway.protocols.http2.frame_handler import FrameHandler, StreamEvents
+from gateway.protocols.http2.frame_reader import FrameReader
 from gateway.protocols.http2.sender import Stream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
@@ -46,38 +48,66 @@ class Sent:
         pass
 
 
-class Taking(Http2Connection):
-    """Notes what it takes, and does nothing with it."""
+class NoEvents(StreamEvents):
+    """Of streams: nothing is done with them."""
+
+    def was_open(self, stream: int) -> bool:
+        return True
+
+    def on_head(self, stream: int, block: bytes, ended: bool) -> None: ...
+    def on_data(self, stream: Any, data: bytes, ended: bool) -> None: ...
+    def on_reset(self, stream: Any, code: int) -> None: ...
+    def on_goaway(self, last: int, code: int) -> None: ...
+
+
+class Line(Http2Connection):
+    """With a transport that keeps what is written."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.taken: list[Taken] = []
         self.sent = Sent()
+
+    def begin(self, events: StreamEvents) -> None:
+        self._take_streams(events)
         self.connection_made(cast(asyncio.BaseTransport, self.sent))
 
-    def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
+
+class NotingHandler(FrameHandler):
+    """Notes what it takes, and does nothing with heads, data and windows."""
+
+    def __init__(self, events: StreamEvents, line: Http2Connection) -> None:
+        super().__init__(events, line.sender, line.controls)
+        self.taken: list[Taken] = []
+
+    def take_head(self, stream: int, block: bytes, ended: bool) -> None:
         self.taken.append((frames.HEADERS, frames.END_HEADERS | ended, stream, block))
 
-    def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
+    def take_data(self, flags: int, stream: int, payload: bytes) -> None:
         self.taken.append((frames.DATA, flags, stream, payload))
 
-    def _take_window(self, stream: int, payload: bytes) -> None:
+    def take_window(self, stream: int, payload: bytes) -> None:
         self.taken.append((frames.WINDOW_UPDATE, 0, stream, payload))
 
-    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+    def take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         self.taken.append((kind, flags, stream, payload))
-        super()._take(kind, flags, stream, payload)
+        super().take(kind, flags, stream, payload)
 
-    def _on_goaway(self, last: int, code: int) -> None:
-        pass
 
-    def _was_open(self, stream: int) -> bool:
-        return True
+class Taking(Line):
+    def __init__(self, events: StreamEvents | None = None) -> None:
+        super().__init__()
+        self.handler = self.noting = NotingHandler(events or NoEvents(), self)
+        self.reader = FrameReader(self.handler, self._fail)
+        self.connection_made(cast(asyncio.BaseTransport, self.sent))
+
+    @property
+    def taken(self) -> list[Taken]:
+        return self.noting.taken
 
 
 async def rested(taking: Http2Connection) -> None:
     """All that came has been taken, in as many turns of the loop as it needs."""
-    while taking._rests:  # noqa: ASYNC110 - the gateway has no event for it
+    while taking.reader.rests:  # noqa: ASYNC110 - the gateway has no event for it
         await asyncio.sleep(0)
 
 
@@ -126,7 +156,7 @@ async def test_a_frame_is_too_long_by_its_head(comes: str) -> None:
         return taking
 
     for kind, most in ((frames.DATA, FRAME_BYTES), (0x20, BLOCK_BYTES)):
-        assert not told(kind, most)._lost
+        assert not told(kind, most).sender.lost
     for kind, size, code in (
         (frames.DATA, FRAME_BYTES + 1, Code.FRAME_SIZE_ERROR),
         (frames.HEADERS, FRAME_BYTES + 1, Code.FRAME_SIZE_ERROR),
@@ -139,44 +169,50 @@ async def test_a_frame_is_too_long_by_its_head(comes: str) -> None:
         (frames.PRIORITY, 1000, Code.FRAME_SIZE_ERROR),
     ):
         found = told(kind, size)
-        assert found._lost
+        assert found.sender.lost
         assert found.sent.written.endswith(frames.goaway(0, code))
         assert len(found.taken) == 1
 
 
 async def test_nothing_is_taken_behind_the_end() -> None:
-    class Leaving(Taking):
-        def _on_goaway(self, last: int, code: int) -> None:
-            self.give_up(Code.NO_ERROR, "the other end leaves")
+    class Leaving(NoEvents):
+        def on_goaway(self, last: int, code: int) -> None:
+            taking.give_up(Code.NO_ERROR, "the other end leaves")
 
-    taking = Leaving()
+    taking = Taking(Leaving())
     ping = frames.frame(frames.PING, frames.ACK, 0, bytes(8))
     greeting = frames.frame(frames.SETTINGS, 0, 0)
     taking.data_received(greeting + ping + frames.goaway(0, Code.NO_ERROR) + ping + ping[:9])
     taking.data_received(ping[9:] + ping)
     kinds = [each[0] for each in taking.taken]
     assert kinds == [frames.SETTINGS, frames.PING, frames.GOAWAY]
-    assert not taking._pieces.size
+    assert not taking.reader._pieces.size
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+async def test_a_preface_comes_first_in_whatever_pieces(size: int) -> None:
+    for preface, ends in ((frames.PREFACE, False), (b"GET" + frames.PREFACE, True)):
+        taking = Taking()
+        taking.reader = FrameReader(taking.handler, taking._fail, frames.PREFACE)
+        taking.connection_made(cast(asyncio.BaseTransport, taking.sent))
+        data = preface + frames.frame(frames.SETTINGS, 0, 0)
+        for at in range(0, len(data), size):
+            taking.data_received(data[at : at + size])
+        assert taking.sender.lost == ends
+        assert len(taking.taken) == (not ends)
 
 
 async def test_what_calls_bring_is_not_saved_up_for_a_flood() -> None:
     """Not even by many of them."""
-
-    class Calls(Taking):
-        def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
-            Http2Connection._take_data(self, flags, stream, payload)
-
-        def _on_data(self, stream: Any, data: bytes, ended: bool) -> None:
-            pass
-
-    taking = Calls()
-    taking._streams[1] = Stream()
-    taking.data_received(frames.frame(frames.SETTINGS, 0, 0))
+    line = Line()
+    line.begin(NoEvents())
+    line.sender.streams[1] = Stream()
+    line.data_received(frames.frame(frames.SETTINGS, 0, 0))
     for flood in (
         frames.frame(frames.DATA, 0, 1, b"x") * 20_000,
         frames.frame(frames.PING, frames.ACK, 0, bytes(8)) * 20_000,
     ):
-        taking.data_received(flood)
-        await rested(taking)
-    assert taking._lost
-    assert taking.sent.written.endswith(frames.goaway(0, Code.ENHANCE_YOUR_CALM))
+        line.data_received(flood)
+        await rested(line)
+    assert line.sender.lost
+    assert line.sent.written.endswith(frames.goaway(0, Code.ENHANCE_YOUR_CALM))

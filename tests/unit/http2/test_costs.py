@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from gateway.config import LimitSettings
 from gateway.protocols.http2 import Code, Http2Error, bounds, frames
-from gateway.protocols.http2.connection import Http2Connection
 from gateway.protocols.http2.sender import Stream
 from tests.unit.grpc_rig import Pipeline, infer_request, infer_response, reply, running_front
 from tests.unit.http2.peers import (
@@ -29,7 +27,7 @@ from tests.unit.http2.peers import (
     request,
     settings,
 )
-from tests.unit.http2.test_connection import Sent, rested
+from tests.unit.http2.test_connection import Line, NoEvents, rested
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 
@@ -39,35 +37,40 @@ CORPUS = Path(__file__).parents[4] / "shared" / "data" / "corpora" / "http2-fram
 CASES = {path.relative_to(CORPUS).as_posix(): path.read_text() for path in CORPUS.glob("*/*.json")}
 
 
-class End(Http2Connection):
+class End(Line):
     """Counts what it takes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.heads = self.data = 0
-        self.sent = Sent()
-        self.connection_made(cast(asyncio.BaseTransport, self.sent))
+        self.counts = Counts(self)
+        self.begin(self.counts)
         self.data_received(GREETING)
-
-    def _on_head(self, stream: int, block: bytes, ended: bool) -> None:
-        self.heads += 1
-
-    def _on_data(self, stream: Any, data: bytes, ended: bool) -> None:
-        self.data += 1
-
-    def _on_reset(self, stream: Any, code: int) -> None:
-        self._streams.pop(stream.id, None)
-
-    def _was_open(self, stream: int) -> bool:
-        return 0 < stream < 5000
 
     def open(self, *numbers: int) -> None:
         for stream in numbers:
-            self._streams[stream] = opened = Stream()
-            opened.id, opened.window = stream, self._peer_window
+            self.sender.streams[stream] = opened = Stream()
+            opened.id, opened.window = stream, self.sender.stream_window
 
     def ended_with(self, code: Code) -> bool:
-        return self._lost and self.sent.written.endswith(frames.goaway(0, code))
+        return self.sender.lost and self.sent.written.endswith(frames.goaway(0, code))
+
+
+class Counts(NoEvents):
+    def __init__(self, end: End) -> None:
+        self.end = end
+        self.heads = self.data = 0
+
+    def on_head(self, stream: int, block: bytes, ended: bool) -> None:
+        self.heads += 1
+
+    def on_data(self, stream: Any, data: bytes, ended: bool) -> None:
+        self.data += 1
+
+    def on_reset(self, stream: Any, code: int) -> None:
+        self.end.sender.streams.pop(stream.id, None)
+
+    def was_open(self, stream: int) -> bool:
+        return 0 < stream < 5000
 
 
 def window_settings(*values: int) -> bytes:
@@ -82,7 +85,7 @@ async def test_only_the_last_value_of_a_setting_counts() -> None:
     end = End()
     end.open(1)
     end.data_received(window_settings(1, 1 << 30, 2, 70_000))
-    assert (end._peer_window, end._streams[1].window) == (70_000, 70_000)
+    assert (end.sender.stream_window, end.sender.streams[1].window) == (70_000, 70_000)
 
 
 def test_a_table_is_as_small_as_it_was_for_a_moment() -> None:
@@ -101,7 +104,7 @@ async def test_more_settings_than_there_are_end_the_connection_before_they_come(
     ):
         end = End()
         end.data_received(frames.head(6 * count, frames.SETTINGS, 0, 0))
-        assert end._lost == (code is not None)
+        assert end.sender.lost == (code is not None)
         assert code is None or end.ended_with(code)
 
 
@@ -115,7 +118,7 @@ async def test_settings_that_change_many_windows_count_as_many_frames() -> None:
     few.open(1, 3)
     few.data_received(b"".join([window_settings(70_000 + at) for at in range(100)]))
     await rested(few)
-    assert not few._lost
+    assert not few.sender.lost
 
 
 # Turns of the loop
@@ -140,11 +143,11 @@ async def test_what_costs_much_leaves_others_their_turn(flood: bytes, most: int)
     end, count = End(), 3 * most
     end.open(1)
     end.data_received(flood * count)
-    assert 0 < end.heads + end.data <= most
+    assert 0 < end.counts.heads + end.counts.data <= most
     assert not end.sent.reads
     end.data_received(flood)  # what a transport has read already
     await rested(end)
-    assert end.heads + end.data == count + 1
+    assert end.counts.heads + end.counts.data == count + 1
     assert end.sent.reads
 
 
@@ -152,11 +155,11 @@ async def test_a_connection_that_ends_while_others_have_their_turn_takes_nothing
     end = End()
     end.open(1)
     end.data_received(frames.frame(frames.DATA, 0, 1, b"x") * 5000)
-    taken = end.data
+    taken = end.counts.data
     end.give_up(Code.NO_ERROR, "it ends")
     assert end.sent.reads
     await rested(end)
-    assert (end.data, end._pieces.size) == (taken, 0)
+    assert (end.counts.data, end.reader._pieces.size) == (taken, 0)
 
 
 # Data of streams that have ended
@@ -166,7 +169,7 @@ def with_a_stream_reset() -> End:
     """One that this end has reset while its peer was sending."""
     end = End()
     end.open(1)
-    end._reset(end._streams[1], Code.CANCEL)
+    end.handler.reset(end.sender.streams[1], Code.CANCEL)
     return end
 
 
@@ -183,7 +186,7 @@ async def test_what_is_under_way_when_a_stream_ends_is_no_flood() -> None:
     for _ in range(4 * bounds.STREAM_WINDOW >> 14):
         end.data_received(frames.frame(frames.DATA, 0, 1, bytes(1 << 14)))
         await rested(end)
-    assert not end._lost
+    assert not end.sender.lost
     assert frames.window_update(0, bounds.CONNECTION_WINDOW // 2) in end.sent.written
 
 
@@ -192,11 +195,11 @@ async def test_streams_that_this_end_has_reset_are_remembered_within_a_bound() -
     streams = range(1, 4999, 2)
     for stream in streams:
         end.open(stream)
-        end._reset(end._streams[stream], Code.CANCEL)
-    assert len(end._closed_streams) == 1024
+        end.handler.reset(end.sender.streams[stream], Code.CANCEL)
+    assert len(end.sender.closed._streams) == 1024
     end.data_received(frames.frame(frames.DATA, 0, streams[0], b"x"))  # forgotten: not blamed
     end.data_received(frames.frame(frames.DATA, frames.END_STREAM, streams[-1], b"x"))
-    assert not end._lost
+    assert not end.sender.lost
     end.data_received(frames.frame(frames.DATA, 0, streams[-1], b"x"))
     assert end.ended_with(Code.STREAM_CLOSED)
 
@@ -211,8 +214,8 @@ async def test_a_call_that_is_answered_takes_no_more_data() -> None:
         peer.send(peer.head(1, request()), frame(DATA, 0, 1, message(ASKED)))
         peer.send(peer.call(3, ASKED))
         await peer.until_read()
-        (connection,) = [c for c in run.front._server._connections if c._last_id > 1]
-        exchange = connection._streams[3]
+        (connection,) = [c for c in run.front._server._connections if c.calls.last_id > 1]
+        exchange = connection.sender.streams[3]
         assert exchange.unsent is not None
         peer.send(frame(DATA, 0, 3, b"x"))
         seen = await peer.until(RST)
@@ -239,13 +242,12 @@ async def test_frames_of_the_corpus_end_what_is_wrong_and_nothing_else(name: str
     case = json.loads(CASES[name])
     end = End()
     end.open(*range(1, 60))
-    end._on_goaway = lambda last, code: None  # type: ignore[method-assign]
     end.data_received(bytes.fromhex(case["wire"]))
     resets = frames.frame(frames.RST_STREAM, 0, 1)[3:4] in end.sent.written
     if case["error"] is None:
-        assert not end._lost or "push_promise" in name or "continuation" in name
+        assert not end.sender.lost or "push_promise" in name or "continuation" in name
     elif "data-frame-size" not in name:  # larger than the usual ones, and we take larger ones
-        assert end._lost or resets
+        assert end.sender.lost or resets
 
 
 # Heads
@@ -373,8 +375,8 @@ async def test_small_frames_are_held_in_little_more_than_they_say() -> None:
         for octet in begun:
             peer.send(frame(DATA, 0, 1, bytes((octet,))))
         await peer.until_read()
-        (connection,) = [c for c in run.front._server._connections if c._streams]
-        pieces = connection._streams[1].pieces
+        (connection,) = [c for c in run.front._server._connections if c.sender.streams]
+        pieces = connection.sender.streams[1].pieces
         assert pieces.size == len(begun)
         assert len(pieces._pieces) == 1
 

@@ -355,8 +355,8 @@ async def test_calls_that_are_reset_before_they_begin_leave_their_places_to_othe
         peer.send(peer.call(41, ASKED))
         seen = await peer.until(HEADERS, RST)
         assert (seen.kind, seen.stream) == (HEADERS, 41)
-        (connection,) = [c for c in connections(run) if c._last_id > 1]
-        assert not connection.running
+        (connection,) = [c for c in connections(run) if c.calls.last_id > 1]
+        assert not connection.calls.running
 
 
 async def test_more_calls_than_may_be_are_refused_and_the_others_go_on() -> None:
@@ -389,8 +389,8 @@ async def test_requests_that_do_not_come_whole_are_bounded_all_together() -> Non
         async with asyncio.timeout(10):
             refused = await peer.fields()
         assert refused["grpc-status"] == "8"
-        (connection,) = [c for c in connections(run) if c._last_id > 1]
-        assert connection._held_bytes <= connection._most_held_bytes
+        (connection,) = [c for c in connections(run) if c.calls.last_id > 1]
+        assert not connection.calls.held.full
 
 
 async def test_a_message_that_says_that_it_is_too_large_is_refused_before_it_comes() -> None:

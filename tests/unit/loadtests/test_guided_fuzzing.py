@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.protocols.http2.client import Http2Client
+from gateway.protocols.http2.exchange import HeldRequests
 from gateway.protocols.http2.hpack import Decoder
-from gateway.protocols.http2.server import Http2Server
 from loadtests.fuzz.guided import TARGETS, seeds
 
 _CHANGES = 3
@@ -43,8 +43,8 @@ def test_seeds_and_their_neighbours_hold(target: str) -> None:
     [
         (
             "server",
-            Http2Server,
-            "_release",
+            HeldRequests,
+            "release",
             lambda self, exchange: None,
         ),  # bytes are never given back
         ("client", Http2Client, "_end", lambda self, why: None),  # calls outlive their connection

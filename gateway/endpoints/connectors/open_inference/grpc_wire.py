@@ -82,12 +82,12 @@ class GrpcWire:
         connection = self._connection
         if connection is None or not connection.takes_calls:
             connection = await self._connected()
-        # guard: D3.grpc-timeout -> call = connection.call(head, own, message, held)
-        call = connection.call(head, _timeout(timeout_s) + own, message, held)
+        # guard: D3.grpc-timeout -> call = connection.calls.call(head, own, message, held)
+        call = connection.calls.call(head, _timeout(timeout_s) + own, message, held)
         try:
             answer = await call.answer
         except BaseException:
-            connection.cancel(call)  # guard: A8.call-reset
+            connection.calls.cancel(call)  # guard: A8.call-reset
             raise
         if isinstance(answer, GrpcStatusError):
             failed = DeferredError(answer)
@@ -109,8 +109,8 @@ class GrpcWire:
         connection = self._connection
         if connection is None or not connection.takes_calls:
             connection = await self._connected()
-        # guard: D3.grpc-timeout -> return connection.stream(head, own, message, held)
-        return connection.stream(head, _timeout(timeout_s) + own, message, held)
+        # guard: D3.grpc-timeout -> return connection.calls.stream(head, own, message, held)
+        return connection.calls.stream(head, _timeout(timeout_s) + own, message, held)
 
     def renew(self) -> None:
         """If its certificates have changed, calls from now on go over another connection."""
