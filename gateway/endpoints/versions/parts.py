@@ -71,7 +71,7 @@ def build_parts(
         clouds=clouds,
         conditions=conditions,
         entry=entry,
-        snapshots=Snapshots(registry, queues, entry, clouds, handover, spill, clock),
+        snapshots=Snapshots(registry, queues, clouds, spill, clock),
         recovery=recovery,
         outcomes=Outcomes(registry, queues, clouds, recovery, metrics, clock),
         handover=handover,
