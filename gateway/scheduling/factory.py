@@ -14,7 +14,7 @@ from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
 
 BEST_SET = "best_set"

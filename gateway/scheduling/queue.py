@@ -224,11 +224,10 @@ class ModelQueue:
 
     def ended(self, call: QueuedCall, answered: bool) -> None:
         """A released call ended. While nobody waits, what is around it is no matter."""
-        notify = self.scheduling.completed if answered else self.scheduling.failed
         if self._waiters:
-            self._happens(partial(notify, call.id))
+            self._happens(partial(self.scheduling.ended, call.id, answered))
         else:
-            actions = notify(call.id, self._clock())
+            actions = self.scheduling.ended(call.id, answered, self._clock())
             if actions or self._todo or self._moved or self._acting:
                 self._todo.extend(actions)
                 self._act()
@@ -291,7 +290,7 @@ class ModelQueue:
 
     def _refresh(self, now_s: float) -> None:
         around, known = self._read_conditions(), self._known
-        self.scheduling.cloud_room = around.cloud_room
+        self.scheduling.limits.cloud_room = around.cloud_room
         for server in around.servers:
             if known.get(server.name) is not server:
                 self._saw(server, now_s)
@@ -303,8 +302,7 @@ class ModelQueue:
             self._todo.extend(scheduling.limit(server.name, server.most, now_s))
         if known is None or known.up != server.up:
             self._up = frozenset([s.name for s in self._known.values() if s.up])
-            notify = scheduling.server_up if server.up else scheduling.server_down
-            self._todo.extend(notify(server.name, now_s))
+            self._todo.extend(scheduling.mark_up(server.name, server.up, now_s))
             self._moved = True
 
     def _do(self, action: Action) -> None:

@@ -28,7 +28,7 @@ from gateway.scheduling.estimates.latency import CloudLatency, Tail
 from gateway.scheduling.queue import ModelQueue, QueueConditions
 from gateway.scheduling.routing.work import CallSize, WorkMeter
 from gateway.scheduling.rules.failsafe import Guarded
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 
 _FIXED_SHARE = 0.8
 """Of the expected time of a call alone, until batches have been seen: what a batch costs before its
@@ -185,7 +185,7 @@ class Groups:
 
     def batch_model(self, key: Key, server: str) -> BatchModel:
         """What is known of a server's time, as its queue reckons with it."""
-        return self.queue(*key).scheduling.model(server)
+        return self.queue(*key).scheduling.servers.model(server)
 
     def takes_turns(self, server: str) -> bool:
         """Whether its models execute one batch at a time."""
@@ -269,7 +269,8 @@ class Groups:
         group, alone = self._groups[key], self._one_by_one(key)
         if not alone:
             rows = self.layout(key).rows
-            group.scheduling.max_batch = max(group.scheduling.max_batch, rows)
+            limits = group.scheduling.limits
+            limits.max_batch = max(limits.max_batch, rows)
         for name in servers:
             group.grow(name, self._side_by_side(model, name, alone))
 
@@ -280,7 +281,7 @@ class Groups:
 
     def in_flight(self, model: str, server: str) -> int:
         return sum(
-            group.scheduling.in_flight(server)
+            group.scheduling.servers.in_flight(server)
             for (name, servers), group in self._groups.items()
             if name == model and server in servers
         )
@@ -458,10 +459,10 @@ def _mode(scheduling: Scheduling, now_s: float) -> dict[str, object]:
 
 
 def _batches(scheduling: Scheduling, server: str) -> dict[str, object]:
-    model = scheduling.model(server)
+    model = scheduling.servers.model(server)
     error = model.error
     return {
-        "in_flight": scheduling.in_flight(server),
+        "in_flight": scheduling.servers.in_flight(server),
         "batches": error.batches,
         "fixed_s": round(model.fixed_s, 6),
         "per_work_s": round(model.per_work_s, 6),

@@ -84,7 +84,7 @@ def publish(metrics: Metrics, states: Mapping[str, EndpointState], groups: Group
         metrics.queue_safe_mode.labels(queue, model).set(replaced)
         for name in servers:
             metrics.queue_in_flight.labels(name, model).set(groups.in_flight(model, name))
-            batches = group.scheduling.model(name)
+            batches = group.scheduling.servers.model(name)
             metrics.batch_fixed.labels(name, model).set(batches.fixed_s)
             metrics.batch_per_work.labels(name, model).set(batches.per_work_s)
             if batches.error.batches:

@@ -133,7 +133,7 @@ class SimulatedSite:
         onprem = self.settings.places()[self.servers[0]]
         if "expected_ms" in onprem.model_fields_set:
             queue = queues.queue(self.model, self.servers)
-            believed = queue.scheduling.model(self.servers[0])
+            believed = queue.scheduling.servers.model(self.servers[0])
             fixed = believed.fixed_s / believed.predict_s(1.0)
             alone_s = onprem.expected_ms / 1000
             mode = replace(mode, fixed_s=fixed * alone_s, per_work_s=(1 - fixed) * alone_s)

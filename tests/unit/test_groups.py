@@ -19,7 +19,7 @@ from gateway.scheduling.queues import CloudCandidate, Execution, Groups, Prior, 
 from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from tests.unit.harness import MODEL, now_s, request, run
 
 WEIGHTS = Weights(miss_penalty_usd=0.05, restricted_factor=10.0, priority_share=0.5, aging_s=7.0)
@@ -124,7 +124,7 @@ def test_what_a_server_says_of_itself_widens_its_queue_and_never_narrows_it() ->
         rig = Rig(gpu=Execution(rows=4))
         group = rig.groups.queue(MODEL, ("gpu",))
         rig.groups.learn(MODEL, "gpu", Execution(rows=16, instances=3))
-        assert group.scheduling.max_batch == 16
+        assert group.scheduling.limits.max_batch == 16
         rig.groups.learn(MODEL, "gpu", Execution(rows=2))
         assert rig.groups.execution(MODEL, "gpu") == Execution(16, 3)
         assert rig.groups.queue(MODEL, ("gpu",)) is group
@@ -140,7 +140,7 @@ def test_calls_that_turn_out_to_end_one_by_one_have_a_new_queue_and_the_old_one_
         rig.groups.learn(MODEL, "gpu", Execution(rows=4, one_by_one=True))
         assert rig.groups.queue(MODEL, ("gpu",)) is not group
         turn.release(answered=True)
-        assert group.scheduling.in_flight("gpu") == 0
+        assert group.scheduling.servers.in_flight("gpu") == 0
         rig.groups.close()
 
     run(main())

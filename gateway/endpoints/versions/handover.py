@@ -77,7 +77,7 @@ class Handover:
                     continue
                 known.add(id(queue))
                 same = (n for n in servers if sibling._executed(n, its_model) == executed)
-                count += sum(queue.scheduling.in_flight(n) for n in same)
+                count += sum(queue.scheduling.servers.in_flight(n) for n in same)
         return count
 
     def _executed(self, name: str, model: str) -> tuple[str, str]:

@@ -105,7 +105,7 @@ class ShadowWorld:
     ) -> SpillNow | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""
         queue = self._looked(key, around, capacity, now_s)
-        queue.scheduling.cloud_room = self._room(queue, now_s)
+        queue.scheduling.limits.cloud_room = self._room(queue, now_s)
         return queue.scheduling.would(call, now_s)
 
     def withdraw(self, key: Key, call: QueuedCall, now_s: float) -> None:
@@ -159,13 +159,12 @@ class ShadowWorld:
             if known is None or known.most != server.most:
                 self._happens(queue, partial(scheduling.limit, server.name, server.most), now_s)
             if known is None or known.up != server.up:
-                notify = scheduling.server_up if server.up else scheduling.server_down
-                self._happens(queue, partial(notify, server.name), now_s)
+                self._happens(queue, partial(scheduling.mark_up, server.name, server.up), now_s)
 
     def _happens(
         self, queue: _ShadowQueue, event: Callable[[float], list[Action]], now_s: float
     ) -> None:
-        queue.scheduling.cloud_room = self._room(queue, now_s)
+        queue.scheduling.limits.cloud_room = self._room(queue, now_s)
         for action in event(now_s):
             if isinstance(action, Release):
                 self._send(queue, action, now_s)
@@ -188,12 +187,12 @@ class ShadowWorld:
 
     def _expires(self, queue: _ShadowQueue, call: QueuedCall, now_s: float) -> None:
         """With a server, which goes on with its batch."""
-        self._happens(queue, partial(queue.scheduling.failed, call.id), now_s)
+        self._happens(queue, partial(queue.scheduling.ended, call.id, False), now_s)
 
     def _answered(self, queue: _ShadowQueue, batch: Release, now_s: float) -> None:
         def ended(at_s: float) -> list[Action]:
-            completed = queue.scheduling.completed
-            return [action for call in batch.calls for action in completed(call.id, at_s)]
+            notify = queue.scheduling.ended
+            return [action for call in batch.calls for action in notify(call.id, True, at_s)]
 
         self._happens(queue, ended, now_s)
 

@@ -139,7 +139,7 @@ class Picture:
                 "servers": list(servers),
                 "waiting": waiting,
                 "max_waiting": most,
-                "in_flight": sum(group.scheduling.in_flight(name) for name in servers),
+                "in_flight": sum(group.scheduling.servers.in_flight(name) for name in servers),
                 "window": sum(queues.window(model, name) for name in servers),
                 "out": not known,
                 "predicted_ms": round(predicted_s * 1000) if known else None,
