@@ -15,7 +15,7 @@ from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.recovery import sure_s
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import refused_why
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.policy import Policy
 
 
@@ -23,13 +23,14 @@ class Snapshots:
     def __init__(
         self,
         registry: EndpointRegistry,
-        queues: Groups,
+        queues: ModelQueues,
         clouds: Clouds,
         spill: SpillControl,
         clock: Clock,
     ) -> None:
         self._candidates = registry.candidates
         self._queues = queues
+        self._executions = queues.executions
         self._clouds = clouds
         self._spill = spill
         self._clock = clock
@@ -63,7 +64,10 @@ class Snapshots:
                         self._queued(request, servers, now_s) if servers else (times.usual_s, 0)
                     )
                 predicted_s, waiting = onprem
-                room, batch = True, self._queues.execution(model, candidate.name).together
+                room, batch = (
+                    True,
+                    self._executions.execution(model, candidate.name).together,
+                )
             else:
                 if closed is None:
                     closed = self._spill.closed(request.tenant)
@@ -97,7 +101,7 @@ class Snapshots:
         self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
     ) -> tuple[float, int]:
         """Seconds to the whole answer were the call queued now, and how many calls wait there."""
-        queue, size = self._queues.queue(request.model, servers), self._queues.size(request)
+        queue, size = self._queues.queue(request.model, servers), self._queues.calls.size(request)
         onprem_s = queue.scheduling.completion_s(size, request.deadline.at_s, now_s)
         return onprem_s, queue.waiting
 

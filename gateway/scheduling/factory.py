@@ -9,7 +9,8 @@ from typing import Final
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.queues import NewScheduler, Weights
+from gateway.scheduling.queued_calls import Weights
+from gateway.scheduling.queues import NewScheduler
 from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority

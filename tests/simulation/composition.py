@@ -44,8 +44,8 @@ from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.retries import RetryBudget
 from gateway.pipeline.shadow.shadows import Shadows
+from gateway.scheduling.executions import Execution
 from gateway.scheduling.factory import new_scheduler, weights
-from gateway.scheduling.queues import Execution
 from gateway.scheduling.routing.policy import Policy
 from tests.simulation.classifier import SimulatedClassifier
 from tests.simulation.endpoints import CANARY, SimulatedEndpoint

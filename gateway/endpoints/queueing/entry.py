@@ -16,16 +16,18 @@ from gateway.core.types import (
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.scheduling.calls import QueuedCall, SpillNow
 from gateway.scheduling.queue import Grant, refusal
-from gateway.scheduling.queues import CloudCandidate, Groups
+from gateway.scheduling.queued_calls import CloudCandidate
+from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.policy import leaving, slow_ones
 
 _NONE: Final[frozenset[str]] = frozenset()
 
 
 class QueueEntry:
-    def __init__(self, registry: EndpointRegistry, queues: Groups, metrics: Metrics) -> None:
+    def __init__(self, registry: EndpointRegistry, queues: ModelQueues, metrics: Metrics) -> None:
         self._candidates = registry.candidates
         self._queues = queues
+        self._calls = queues.calls
         self._metrics = metrics
 
     def call(
@@ -33,7 +35,7 @@ class QueueEntry:
         avoid: frozenset[str] = frozenset(),
     ) -> QueuedCall:  # fmt: skip
         candidates = () if restricted else self._cloud_candidates(request.model, clouds)
-        return self._queues.call(request, restricted, candidates, avoid)
+        return self._calls.call(request, restricted, candidates, avoid)
 
     def _cloud_candidates(
         self, model: str, clouds: Collection[Endpoint]
@@ -47,7 +49,7 @@ class QueueEntry:
         self, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> Grant:
         """A turn at one of the servers. Raises what `ModelQueue.enter` does."""
-        self._queues.entered(request.model, call)
+        self._calls.entered(request.model, call)
         grant = await self._queues.queue(request.model, servers).enter(call, request.deadline)
         self._observe(grant, request.model)
         return grant
@@ -62,10 +64,10 @@ class QueueEntry:
         if len(attempts) > 1 and not restricted:
             clouds = [endpoint for endpoint in attempts if endpoint.zone is CLOUD]
         avoid = slow_ones(decision) if decision.vetoes else _NONE
-        call = self._queues.call(request, restricted, self._cloud_candidates(model, clouds), avoid)
+        call = self._calls.call(request, restricted, self._cloud_candidates(model, clouds), avoid)
         servers = self._candidates.server_group(request)
         grant = self._queues.queue(model, servers).ask(call, request.deadline)
-        self._queues.entered(model, call)
+        self._calls.entered(model, call)
         if isinstance(grant, Grant):
             self._observe(grant, model)
             return grant

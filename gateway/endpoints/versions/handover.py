@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from gateway.core.types import Zone, endpoint_name
 from gateway.endpoints.registry import EndpointRegistry
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 
 
 class Handover:
-    def __init__(self, registry: EndpointRegistry, queues: Groups) -> None:
+    def __init__(self, registry: EndpointRegistry, queues: ModelQueues) -> None:
         self._registry = registry
         self._queues = queues
         self.siblings: list[Handover] = []

@@ -19,7 +19,8 @@ from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.snapshot import Snapshots
 from gateway.endpoints.state import EndpointState
 from gateway.endpoints.versions.handover import Handover
-from gateway.scheduling.queues import Groups, NewScheduler, Weights
+from gateway.scheduling.queued_calls import Weights
+from gateway.scheduling.queues import ModelQueues, NewScheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class EndpointParts:
     """Whoever uses some of them takes those; nobody needs all."""
 
     registry: EndpointRegistry
-    queues: Groups
+    queues: ModelQueues
     clouds: Clouds
     conditions: ConditionsReader
     entry: QueueEntry
@@ -52,7 +53,7 @@ def build_parts(
     """`before`: the parts of the version that serves, where these are to take its place."""
     spill = spill or SpillControl.unlimited(clock)
     declared = DeclaredServers(catalog, states)
-    queues = Groups(
+    queues = ModelQueues(
         weights, scheduler, declared.expected_s, declared.execution, clock, declared.measured
     )
     registry = EndpointRegistry(catalog, states, queues, spill, health or HealthSettings(), clock)

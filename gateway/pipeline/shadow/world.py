@@ -17,8 +17,9 @@ from gateway.pipeline.shadow import LearnedFigures
 from gateway.pipeline.shadow.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
 from gateway.pipeline.shadow.timeline import Timeline
 from gateway.scheduling.calls import Action, QueuedCall, Refuse, Release, Scheduling, SpillNow
+from gateway.scheduling.executions import Key
 from gateway.scheduling.queue import QueueConditions, ServerNow
-from gateway.scheduling.queues import Key, NewScheduler
+from gateway.scheduling.queues import NewScheduler
 
 # guard: O4.no-door -> Decided = object; from gateway.endpoints.connectors.egress import CloudDoor
 Decided = Callable[[Release | SpillNow | Refuse, QueuedCall, float, float], None]
@@ -130,7 +131,7 @@ class ShadowWorld:
 
     def _new(self, key: Key, now_s: float) -> _ShadowQueue:
         _, names = key
-        layout = self._figures.layout(key)
+        layout = self._figures.executions.layout(key)
         models = {name: Borrowed(self._figures.batch_model(key, name)) for name in names}
         gpus = {name: self._gpu(name) for name in layout.shared}
         scheduling = self._new_scheduler(models, layout.rows, not layout.alone, gpus)
@@ -145,7 +146,7 @@ class ShadowWorld:
     def _gpu(self, server: str) -> BorrowedGpu:
         gpu = self._gpus.get(server)
         if gpu is None:
-            live = LiveGpu(server, self._figures.takes_turns)
+            live = LiveGpu(server, self._figures.gpus.takes_turns)
             gpu = self._gpus[server] = BorrowedGpu(live=live)
         return gpu
 

@@ -14,7 +14,7 @@ from gateway.core.types import Classification, InferenceRequest, Sensitivity, Zo
 from gateway.pipeline.shadow.shadow import Rules
 from gateway.scheduling.calls import Action, QueuedCall, Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.queues import Weights
+from gateway.scheduling.queued_calls import Weights
 from gateway.scheduling.routing.policy import Policy
 from gateway.scheduling.rules.baselines import OnArrival, never
 from gateway.scheduling.servers.sharing import SharedGpu
