@@ -128,7 +128,7 @@ class ModelQueues:
             limits = queue.scheduling.limits
             limits.max_batch = max(limits.max_batch, layout.rows)
         for name, instances in layout.instances.items():
-            queue.grow(name, instances)
+            queue.decide(partial(queue.scheduling.grow, name, instances))
 
     def shun(self, model: str, server: str) -> None:
         for (name, servers), queue in tuple(self._queues.items()):
@@ -179,9 +179,8 @@ class ModelQueues:
     def _adopt(self, key: Key, queue: ModelQueue) -> None:
         model, servers = key
         self._queues[key] = queue
-        queue.belongs_to(
-            partial(self.read_conditions, model, servers), self.gpus.passing([*queue.on_gpus])
-        )
+        queue.read_conditions = partial(self.read_conditions, model, servers)
+        queue.acted = self.gpus.passing([*queue.on_gpus])
 
     def close(self, others: Sequence[ModelQueues] = ()) -> None:
         """All that none of the others has, too; the last of them with a queue looks after it."""
