@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.servers.sharing import ALONE, SharedGpu
+from gateway.scheduling.servers.contention import ALONE
+from gateway.scheduling.servers.sharing import SharedGpu
 
 _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S4)
 _ANY = 1 << 30

@@ -12,7 +12,8 @@ import pytest
 from gateway.scheduling.calls import Action, Release
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.servers.sharing import Contention, SharedGpu
+from gateway.scheduling.servers.contention import Contention
+from gateway.scheduling.servers.sharing import SharedGpu
 from tests.unit.scheduling.calls import (
     BATCH,
     FIXED_S,
