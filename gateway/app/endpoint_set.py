@@ -76,7 +76,7 @@ class EndpointSet:
                 settings.queue, settings.routing,
                 services.scheduler_failed, services.scheduler_resumed,
             ),
-            services.spill, settings.health, None if before is None else before.parts,
+            services.spill, settings.health,
         )  # fmt: skip
         parts = self.parts
         census = ServerCensus(

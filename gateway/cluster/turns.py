@@ -30,7 +30,7 @@ from gateway.core.types import InferenceRequest
 from gateway.endpoints.queueing.entry import QueueEntry
 from gateway.scheduling.calls import FREELY, NEVER, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 
 log = logging.getLogger(__name__)
 
@@ -193,7 +193,7 @@ class Granting:
     def __init__(
         self,
         worker: str,
-        queues: Callable[[], tuple[Groups, str]],
+        queues: Callable[[], tuple[ModelQueues, str]],
         clouds: PeerClouds,
         metrics: Metrics,
         clock: Clock,
@@ -252,7 +252,7 @@ class Granting:
             raise OwnerGone("it has other settings")
         model, group = words["model"], tuple(words["servers"])
         call = self._call(number, model, words)
-        queues.entered(model, call)
+        queues.calls.entered(model, call)
         turn = await queues.queue(model, group).enter(call, Deadline(call.deadline_s, self._clock))
         self._metrics.queued_seconds.labels(turn.server, model).observe(turn.queued_s)
         return turn

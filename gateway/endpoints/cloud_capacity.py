@@ -23,18 +23,16 @@ class Clouds:
         states: Mapping[str, EndpointState],
         model_state: Callable[[str, str], ModelState],
         clock: Clock,
-        elsewhere: Callable[[str], int],
-        siblings: Sequence[object],
-        line: CloudLine,
     ) -> None:
-        """`elsewhere`: calls that settings of before have there, beside those of its place; asked
-        while there are such, `siblings`. `line`: where calls of all these settings wait."""
         self._states = states
-        self._siblings = siblings
         self._model_state = model_state
         self._clock = clock
-        self._elsewhere = elsewhere
-        self.line = line
+        self.line = CloudLine()
+        """Where calls of all versions of the settings wait."""
+        self.siblings: Sequence[object] = ()
+        """Versions whose calls have not ended."""
+        self.elsewhere: Callable[[str], int] = lambda name: 0
+        """Calls that these have with an endpoint, where its state is not this version's."""
         self._limits = {
             name: _limit(state, clock)
             for name, state in states.items()
@@ -59,7 +57,7 @@ class Clouds:
         """Whether there is room, with what is there and what it can take."""
         state, limit = self._states[name], self._limits[name]
         slowly = state.model_states[model].health.slow_start.going
-        if slowly or limit.closed_until_s or self._siblings:
+        if slowly or limit.closed_until_s or self.siblings:
             return limit.room(self._used(name, model))
         return state.in_flight < limit.limit
 
@@ -88,7 +86,7 @@ class Clouds:
 
     def _in_flight(self, name: str) -> int:
         # guard: O2.cloud-carryover -> return self._places[name].in_flight
-        return self._states[name].in_flight + self._elsewhere(name)
+        return self._states[name].in_flight + self.elsewhere(name)
 
     def offer(self, name: str) -> None:
         """A place may have become free there: whoever has waited for it may take it."""

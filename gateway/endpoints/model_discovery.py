@@ -20,7 +20,7 @@ from gateway.endpoints.batch_rows.rows import Input, Rows, RowVerdict, ServerNot
 from gateway.endpoints.connectors import Inspector
 from gateway.endpoints.state import EndpointState
 from gateway.endpoints.triton.repository import CACHED, stalling_options
-from gateway.scheduling.queues import Execution
+from gateway.scheduling.executions import Execution
 
 if TYPE_CHECKING:
     from gateway.endpoints.batch_rows.row_trials import RowTrials

@@ -22,7 +22,7 @@ from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.recovery import Recovery
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import ModelState
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Outcomes:
     def __init__(
         self,
         registry: EndpointRegistry,
-        queues: Groups,
+        queues: ModelQueues,
         clouds: Clouds,
         recovery: Recovery,
         metrics: Metrics,
@@ -89,7 +89,7 @@ class Outcomes:
             limit.in_time += 1.0
             if 2 * state.in_flight >= limit.limit:  # fewer prove nothing
                 limit.answered(state.in_flight)
-            self._queues.cloud_answered(name, request, took_s)
+            self._queues.calls.cloud_answered(name, request, took_s)
         self._metrics.attempt_seconds.labels(name, model).observe(took_s)
 
     def abandoned(self, endpoint: Endpoint, model: str, epoch: int, tenant: str = "") -> None:
@@ -167,7 +167,7 @@ class Outcomes:
         name = endpoint.name
         times = self._registry.model_state(name, request.model).times
         if waited_s > times.usual_s and name in self._clouds:
-            self._queues.cloud_answered(name, request, waited_s)
+            self._queues.calls.cloud_answered(name, request, waited_s)
         times.outlasted(waited_s)
 
     def fairly_late(self, endpoint: Endpoint, model: str, sent_s: float) -> bool:

@@ -20,7 +20,7 @@ from gateway.endpoints.connectors import Inspector
 from gateway.endpoints.health.breaker import Breaker
 from gateway.endpoints.health.model_health import ModelHealth
 from gateway.endpoints.state import EndpointState, ModelState, refused_why, unavailable_why
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.estimate import ServiceTimes
 
 
@@ -29,7 +29,7 @@ class EndpointRegistry:
         self,
         catalog: Catalog,
         states: dict[str, EndpointState],
-        queues: Groups,
+        queues: ModelQueues,
         spill: SpillControl,
         health: HealthSettings,
         clock: Clock,

@@ -12,13 +12,10 @@ from gateway.core.types import (
 )
 from gateway.endpoints.candidates import Candidate
 from gateway.endpoints.cloud_capacity import Clouds
-from gateway.endpoints.decision_cache import CachedDecision, may_stand
-from gateway.endpoints.queueing.entry import QueueEntry
 from gateway.endpoints.recovery import sure_s
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import refused_why
-from gateway.endpoints.versions.handover import Handover
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.policy import Policy
 
 
@@ -26,45 +23,24 @@ class Snapshots:
     def __init__(
         self,
         registry: EndpointRegistry,
-        queues: Groups,
-        entry: QueueEntry,
+        queues: ModelQueues,
         clouds: Clouds,
-        handover: Handover,
         spill: SpillControl,
         clock: Clock,
     ) -> None:
-        self._catalog = registry.catalog
         self._candidates = registry.candidates
         self._queues = queues
-        self._entry = entry
+        self._executions = queues.executions
         self._clouds = clouds
-        self._siblings = handover.siblings
         self._spill = spill
         self._clock = clock
-        self._cloud_decisions: dict[str, CachedDecision] = {}  # by model, of calls that may leave
-        self._onprem_decisions: dict[str, CachedDecision] = {}  # of those that may not
 
     def decide(
         self, request: InferenceRequest, classification: Classification, policy: Policy
     ) -> Decision:
         """What the policy makes of the states of now. Raises what it does."""
-        model, changes = request.model, self._catalog.changes
-        # guard: O3.leave-kind -> known = self._cloud_decisions
-        known = self._onprem_decisions if classification.restricted else self._cloud_decisions
-        standing, candidates = known.get(model), self._candidates.for_model(model)
-        alike = candidates.serves_alike(request)
-        if standing is not None and alike:  # guard: S10.standing-needs minus 2
-            decision = standing.lookup(request, classification, policy, changes, self._clock())
-            if decision is not None:
-                return decision
         snapshots = self.snapshot(request, classification.restricted)
-        decision = policy.decide(request, classification, snapshots)
-        if alike and may_stand(request, classification, policy, decision, snapshots):
-            known[model] = CachedDecision(
-                request, classification.restricted, policy, decision, candidates.all, changes,
-                self._siblings, self._spill, self._entry.onprem_s,
-            )  # fmt: skip
-        return decision
+        return policy.decide(request, classification, snapshots)
 
     def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointSnapshot, ...]:
         """The state of every endpoint that may serve the request's model."""
@@ -83,13 +59,15 @@ class Snapshots:
             why = refused_why(state, model_state, request.tenant)
             if candidate.onprem:
                 if onprem is None:  # all of them have one queue
-                    able = bool(candidates.server_group(request))  # else none of them may have it
-                    onprem = times.usual_s, 0
-                    if able:
-                        onprem_s = self._entry.onprem_s(request, now_s)
-                        onprem = onprem_s, self._entry.queue(request).waiting
+                    servers = candidates.server_group(request)
+                    onprem = (
+                        self._queued(request, servers, now_s) if servers else (times.usual_s, 0)
+                    )
                 predicted_s, waiting = onprem
-                room, batch = True, self._queues.execution(model, candidate.name).together
+                room, batch = (
+                    True,
+                    self._executions.execution(model, candidate.name).together,
+                )
             else:
                 if closed is None:
                     closed = self._spill.closed(request.tenant)
@@ -118,6 +96,14 @@ class Snapshots:
                 price_usd=candidate.price_usd,
             ))  # fmt: skip
         return tuple(snapshots)
+
+    def _queued(
+        self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
+    ) -> tuple[float, int]:
+        """Seconds to the whole answer were the call queued now, and how many calls wait there."""
+        queue, size = self._queues.queue(request.model, servers), self._queues.calls.size(request)
+        onprem_s = queue.scheduling.completion_s(size, request.deadline.at_s, now_s)
+        return onprem_s, queue.waiting
 
 
 def _back_in_s(candidate: Candidate, tenant: str) -> float | None:

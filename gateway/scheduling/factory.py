@@ -9,12 +9,13 @@ from typing import Final
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.scheduling.calls import Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.queues import NewScheduler, Weights
+from gateway.scheduling.queued_calls import Weights
+from gateway.scheduling.queues import NewScheduler
 from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.rules.priorities import PRIORITIES, ByPriority
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
 
 BEST_SET = "best_set"

@@ -90,6 +90,27 @@ class Grant:
             self._group.ended(self._call, answered)
 
 
+class WakeTimer:
+    """Calls back after the time that it was set to last."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self) -> None:
+        self.handle: asyncio.TimerHandle | None = None
+
+    def set(self, after_s: float, callback: Callable[[], None]) -> None:
+        """inf: not at all."""
+        self.cancel()
+        if math.isfinite(after_s):
+            loop = asyncio.get_running_loop()
+            self.handle = loop.call_later(max(_AT_LEAST_S, after_s), callback)
+
+    def cancel(self) -> None:
+        if self.handle is not None:
+            self.handle.cancel()
+            self.handle = None
+
+
 class ModelQueue:
     def __init__(
         self,
@@ -98,27 +119,21 @@ class ModelQueue:
         clock: Clock,
         acted: Callable[[], None] | None = None,
     ) -> None:
-        """`acted` is called when everything that an event asked for has been done."""
         self.scheduling = scheduling
-        self._read_conditions = read_conditions
+        self.read_conditions = read_conditions
+        self.acted = acted
+        """Called when everything that an event asked for has been done. Both are of the settings
+        that the queue belongs to."""
         self._clock = clock
-        self._acted = acted
         self._waiters: dict[int | str, _Waiter] = {}
         self._todo: deque[Action] = deque()
         self._acting = False
         self._moved = False  # a server went up or down, and those who wait have not been told
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = WakeTimer()
         self._known: dict[str, ServerNow] = {}
         self._up: frozenset[str] = frozenset()  # of these
         self.on_gpus: dict[str, int] = {}
         """Servers whose GPU it shares with other models, with its number there."""
-
-    def belongs_to(
-        self, read_conditions: Callable[[], QueueConditions], acted: Callable[[], None] | None
-    ) -> None:
-        """Other settings than those that it was made of have it from now on."""
-        self._read_conditions = read_conditions
-        self._acted = acted
 
     @property
     def waiting(self) -> int:
@@ -138,7 +153,7 @@ class ModelQueue:
         if self._todo or self._moved:
             self._act()
             self._refresh(since_s)  # what was done may have taken what was seen
-        if self._stranded(call):
+        if self._up <= call.avoid:
             raise NoServer
         actions = self.scheduling.arrive(call, since_s)
         if len(actions) == 1 and not (self._todo or self._moved):
@@ -161,7 +176,7 @@ class ModelQueue:
     ) -> Grant:
         assert granted is not None
         try:
-            server = await self._granted(granted, deadline)
+            server = await _granted(granted, deadline)
         except TimeoutError:
             self._withdraw(call, granted)
             raise _late() from None
@@ -176,29 +191,12 @@ class ModelQueue:
             granted = None  # it keeps what it raises, whose traceback has this frame
         return Grant(self, call, server, self._clock() - since_s)
 
-    @staticmethod
-    async def _granted(granted: asyncio.Future[str] | None, deadline: Deadline) -> str:
-        assert granted is not None
-        try:
-            if granted.done():
-                return granted.result()
-            # guard: D1.queue-wait -> with timeouts.within(100000.0):
-            with timeouts.within(deadline.remaining_s()):
-                return await granted
-        finally:
-            # guard: A10.queue-grant
-            granted = None  # as above
-
     def would(self, call: QueuedCall) -> SpillNow | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""
         now_s = self._clock()
         self._refresh(now_s)
         self._act()
         return self.scheduling.would(call, now_s)
-
-    def grow(self, server: str, instances: int) -> None:
-        """So many of a server's instances execute batches side by side."""
-        self._happens(partial(self.scheduling.grow, server, instances))
 
     def shun(self, server: str) -> None:
         """Those who wait and have another place go there: another server, or the cloud."""
@@ -209,26 +207,24 @@ class ModelQueue:
             avoid = call.avoid | {server}
             if any(s.up and s.name not in avoid for s in self._known.values()):
                 waiter.call = changed = replace(call, avoid=avoid)
-                self._happens(partial(self.scheduling.changed, changed))
+                self.decide(partial(self.scheduling.changed, changed))
             elif call.leave is CloudPermission.FREELY:
                 self._dismiss(call_id, Spilled("spill_slow"))
                 self._act()
 
     def refresh(self) -> None:
         """Something around it has changed: a server went down, the cloud opened."""
-        self._happens(self.scheduling.tick)
+        self.decide(self.scheduling.tick)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
 
     def ended(self, call: QueuedCall, answered: bool) -> None:
         """A released call ended. While nobody waits, what is around it is no matter."""
-        notify = self.scheduling.completed if answered else self.scheduling.failed
         if self._waiters:
-            self._happens(partial(notify, call.id))
+            self.decide(partial(self.scheduling.ended, call.id, answered))
         else:
-            actions = notify(call.id, self._clock())
+            actions = self.scheduling.ended(call.id, answered, self._clock())
             if actions or self._todo or self._moved or self._acting:
                 self._todo.extend(actions)
                 self._act()
@@ -238,26 +234,23 @@ class ModelQueue:
     def _withdraw(self, call: QueuedCall, granted: asyncio.Future[str]) -> None:
         if call.id in self._waiters:  # and may be called up now, by what is seen around
             granted.cancel()
-            self._happens(partial(self.scheduling.cancelled, call.id))
+            self.decide(partial(self.scheduling.cancelled, call.id))
             self._waiters.pop(call.id, None)
         elif granted.done() and not granted.cancelled() and granted.exception() is None:
             self.ended(call, answered=False)  # guard: A2.granted-turn
 
-    def _happens(self, event: Callable[[float], list[Action]]) -> None:
-        """Tell the scheduler, and do what it says."""
+    def decide(self, event: Callable[[float], list[Action]]) -> None:
+        """Tell the scheduler of an event, and do what it says."""
         now_s = self._clock()
         self._refresh(now_s)
         self._todo.extend(event(now_s))
         self._act()
 
-    def _stranded(self, call: QueuedCall) -> bool:
-        return self._up <= call.avoid
-
     def _send_away(self) -> None:
         """Who has no server any more is told at once: it may have another place, or a better time
         to come."""
         for call_id, waiter in tuple(self._waiters.items()):
-            if self._stranded(waiter.call):
+            if self._up <= waiter.call.avoid:
                 self._dismiss(call_id, NoServer())
 
     def _dismiss(self, call_id: int | str, why: Exception) -> None:
@@ -284,14 +277,14 @@ class ModelQueue:
 
     def _acted_on(self) -> None:
         """An event is over."""
-        if self._waiters or self._timer is not None:
+        if self._waiters or self._timer.handle is not None:
             self._set_timer()
-        if self._acted is not None:
-            self._acted()
+        if self.acted is not None:
+            self.acted()
 
     def _refresh(self, now_s: float) -> None:
-        around, known = self._read_conditions(), self._known
-        self.scheduling.cloud_room = around.cloud_room
+        around, known = self.read_conditions(), self._known
+        self.scheduling.limits.cloud_room = around.cloud_room
         for server in around.servers:
             if known.get(server.name) is not server:
                 self._saw(server, now_s)
@@ -303,8 +296,7 @@ class ModelQueue:
             self._todo.extend(scheduling.limit(server.name, server.most, now_s))
         if known is None or known.up != server.up:
             self._up = frozenset([s.name for s in self._known.values() if s.up])
-            notify = scheduling.server_up if server.up else scheduling.server_down
-            self._todo.extend(notify(server.name, now_s))
+            self._todo.extend(scheduling.mark_up(server.name, server.up, now_s))
             self._moved = True
 
     def _do(self, action: Action) -> None:
@@ -321,15 +313,23 @@ class ModelQueue:
                 granted.set_exception(refusal(action))
 
     def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         after_s = self.scheduling.wake_s - self._clock()
         if self._waiters:
             after_s = min(after_s, _REFRESH_S)
-        if math.isfinite(after_s):
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(_AT_LEAST_S, after_s), self.refresh)
+        self._timer.set(after_s, self.refresh)
+
+
+async def _granted(granted: asyncio.Future[str] | None, deadline: Deadline) -> str:
+    assert granted is not None
+    try:
+        if granted.done():
+            return granted.result()
+        # guard: D1.queue-wait -> with timeouts.within(100000.0):
+        with timeouts.within(deadline.remaining_s()):
+            return await granted
+    finally:
+        # guard: A10.queue-grant
+        granted = None  # as above
 
 
 def refusal(action: SpillNow | Refuse) -> Spilled | GatewayError:

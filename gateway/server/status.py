@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gateway.accounting.metrics import Metrics
 from gateway.core.types import Zone
 from gateway.endpoints.state import EndpointState
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.rules.failsafe import Guarded
 
 
@@ -53,7 +53,7 @@ def forget(metrics: Metrics) -> None:
         gauge.clear()
 
 
-def publish(metrics: Metrics, states: Mapping[str, EndpointState], groups: Groups) -> None:
+def publish(metrics: Metrics, states: Mapping[str, EndpointState], groups: ModelQueues) -> None:
     """Bring the gauges up to date; called when they are read."""
     onprem = [state for state in states.values() if state.settings.zone is Zone.ONPREM]
     metrics.onprem_up.set(any(state.up and not state.drained for state in onprem))
@@ -73,7 +73,7 @@ def publish(metrics: Metrics, states: Mapping[str, EndpointState], groups: Group
     for name, state in states.items():
         for one in state.provided():
             metrics.model_provider.labels(name, one.model, one.provider).set(1)
-    for name, gpu in groups.shared_gpus():
+    for name, gpu in groups.gpus.shared():
         metrics.gpu_turns.labels(name).set(gpu.turns)
         if gpu.contention.value is not None:
             metrics.gpu_contention.labels(name).set(gpu.contention.value)
@@ -84,7 +84,7 @@ def publish(metrics: Metrics, states: Mapping[str, EndpointState], groups: Group
         metrics.queue_safe_mode.labels(queue, model).set(replaced)
         for name in servers:
             metrics.queue_in_flight.labels(name, model).set(groups.in_flight(model, name))
-            batches = group.scheduling.model(name)
+            batches = group.scheduling.servers.model(name)
             metrics.batch_fixed.labels(name, model).set(batches.fixed_s)
             metrics.batch_per_work.labels(name, model).set(batches.per_work_s)
             if batches.error.batches:

@@ -176,7 +176,7 @@ class Simulation:
         """What the live queue looks at before every decision."""
         self._clock.now_s = now_s
         if self._modelled is not None:
-            self._scheduler.cloud_room = self._modelled.room()
+            self._scheduler.limits.cloud_room = self._modelled.room()
             if not self._looks and self._scheduler.waiting:
                 self._looks = True
                 self._at(now_s + _REFRESH_S, self._schedule_refresh)
@@ -303,7 +303,7 @@ class Simulation:
             if self._modelled is not None:
                 self._modelled.served_onprem(name, now_s - sent_s)
         for call_id in ids:
-            self._do(self._scheduler.completed(call_id, now_s), now_s)
+            self._do(self._scheduler.ended(call_id, True, now_s), now_s)
 
     def _cloud_answered(self, call_id: int, now_s: float) -> None:
         self._cloud.observe(self._work[call_id], self._cloud_s[call_id])

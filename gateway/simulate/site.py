@@ -21,8 +21,9 @@ from gateway.core.types import ServedModel, Zone
 from gateway.endpoints.candidates import price_usd
 from gateway.endpoints.state import EndpointState
 from gateway.endpoints.versions.parts import EndpointParts, build_parts
+from gateway.scheduling.executions import Execution
 from gateway.scheduling.factory import new_scheduler, weights
-from gateway.scheduling.queues import Execution, Weights
+from gateway.scheduling.queued_calls import Weights
 from gateway.simulate.workload import Mode, TraceError, Workload, reckoned
 
 CLOUD: Final = "cloud"
@@ -126,14 +127,14 @@ class SimulatedSite:
         mode = replace(base, servers=len(self.servers))
         model = self.settings.models[self.model]
         queues = self.parts(lambda: 0.0, replace(mode, max_batch=1)).queues
-        executions = [queues.execution(self.model, name) for name in self.servers]
+        executions = [queues.executions.execution(self.model, name) for name in self.servers]
         alone = any(execution.one_by_one for execution in executions)
         if alone or "max_batch" in model.model_fields_set:
             mode = replace(mode, max_batch=max(e.rows for e in executions), alone=alone)
         onprem = self.settings.places()[self.servers[0]]
         if "expected_ms" in onprem.model_fields_set:
             queue = queues.queue(self.model, self.servers)
-            believed = queue.scheduling.model(self.servers[0])
+            believed = queue.scheduling.servers.model(self.servers[0])
             fixed = believed.fixed_s / believed.predict_s(1.0)
             alone_s = onprem.expected_ms / 1000
             mode = replace(mode, fixed_s=fixed * alone_s, per_work_s=(1 - fixed) * alone_s)

@@ -53,9 +53,9 @@ def _measure(waiting: int, events: int) -> tuple[list[float], float]:
         if batch_end_s <= now_s:
             now_s = batch_end_s
             for call_id in running[:-1]:
-                scheduler.completed(call_id, now_s)
+                scheduler.ended(call_id, True, now_s)
             started = time.perf_counter()
-            actions = scheduler.completed(running[-1], now_s)
+            actions = scheduler.ended(running[-1], True, now_s)
         else:
             number += 1
             restricted = draw.random() < 0.3

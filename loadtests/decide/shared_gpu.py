@@ -32,7 +32,7 @@ from gateway.scheduling.calls import Action, CloudPermission, QueuedCall, Releas
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.simulate.bound import least_cost
 from gateway.simulate.workload import Mode, TrafficTrace, Workload, build
 
@@ -200,7 +200,7 @@ class Simulation:
         for at in batch.ids:
             lane.done_s[at] = now_s
         for at in batch.ids:
-            self._do(lane, lane.scheduler.completed(at, now_s), now_s)
+            self._do(lane, lane.scheduler.ended(at, True, now_s), now_s)
 
     def _do(self, lane: ModelState, actions: list[Action], now_s: float) -> None:
         for action in actions:
@@ -314,7 +314,7 @@ def study(
         cost=(sum(lane.cost for lane in lanes) - least) / sum(map(len, calls)),
         restricted=float(met[restricted].mean()),
         clear=float(met[~restricted].mean()),
-        errors=tuple(lane.scheduler.model(_SERVER).error.mean for lane in lanes),
+        errors=tuple(lane.scheduler.servers.model(_SERVER).error.mean for lane in lanes),
         contention=None if gpu is None else gpu.contention.value,
     )
 

@@ -113,30 +113,6 @@ O2 = Behaviour(
     ),
 )
 
-_STANDING = "properties/test_standing_decisions.py::test_what_stands_is_what_would_be_decided"
-_STANDS = (
-    guard(
-        "a decision that stands is for calls of its kind: those that may leave, or may not",
-        "O3.leave-kind",
-        _STANDING,
-    ),
-    *(guard(gone, name, _STANDING) for gone, name in (
-        ("and may go everywhere", "O3.everywhere"),
-        ("while its places are up", "O3.places-up"),
-        ("take new calls", "O3.taking-calls"),
-        ("are trusted", "O3.trusted"),
-        ("are as fast as ever", "O3.usual-speed"),
-        ("have room", "O3.room"),
-        ("were not asked to wait", "O3.retry-after"),
-        ("are not just back", "O3.just-back"),
-        ("and the cloud is open to its tenant", "O3.cloud-open"),
-        ("where time decides it does not stand", "O3.time-decides"),
-        ("nor was it made by time", "O3.time-made"),
-        ("what stays is for all servers alike", "O3.all-servers"),
-        ("a sequence has no part in it", "O3.sequence"),
-    )),
-)  # fmt: skip
-
 O3 = Behaviour(
     "O3",
     "`explain` tells the verdict and the decision that the call would meet in this moment, "
@@ -177,7 +153,6 @@ O3 = Behaviour(
             "O3.no-memory",
             "unit/test_pipeline.py::test_explain_has_the_call_read_as_one_that_is_not_served",
         ),
-        *_STANDS,
     ),
     (
         "unit/test_pipeline.py::test_explain_sends_nothing_and_says_what_is_then_done",

@@ -269,10 +269,6 @@ S10 = Behaviour(
             _NEEDS + "test_what_an_endpoint_lacks_by_the_settings_is_not_asked_of_it",
         ),
         guard(
-            "no decision of calls that need less", "S10.standing-needs",
-            _NEEDS + "test_the_answer_is_the_same_whatever_the_load",
-        ),
-        guard(
             "who can go nowhere is told the field", "S10.missing-field",
             _NEEDS + "test_a_restricted_call_that_no_server_can_serve_is_told_which_field",
         ),
@@ -281,7 +277,10 @@ S10 = Behaviour(
             _NEEDS + "test_what_the_premises_cannot_goes_to_the_cloud_at_any_load",
         ),
     ),
-    also=(_NEEDS + "test_a_call_without_needs_is_refused_by_no_text_model",),
+    also=(
+        _NEEDS + "test_the_answer_is_the_same_whatever_the_load",
+        _NEEDS + "test_a_call_without_needs_is_refused_by_no_text_model",
+    ),
 )  # fmt: skip
 
 S6 = Behaviour(

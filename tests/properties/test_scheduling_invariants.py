@@ -53,7 +53,7 @@ class Story:
                 self._ends(call, "spilled")
             else:
                 self._ends(call, "refused")
-        assert self.waits.cloud_room >= 0
+        assert self.waits.limits.cloud_room >= 0
 
     def _released(self, release: Release) -> None:
         assert 1 <= len(release.calls) <= BATCH, "a batch exceeds the server's maximum"
@@ -109,8 +109,7 @@ class Story:
         batch = self.running[server].pop(0)
         fails = self.draw.random() < 0.1
         for call in batch:
-            told = self.waits.failed if fails else self.waits.completed
-            self.take(told(call.id, self.now_s))
+            self.take(self.waits.ended(call.id, not fails, self.now_s))
 
     def cancel(self) -> None:
         waiting = [i for i in self.known if i not in self.ends]
@@ -131,11 +130,11 @@ class Story:
             self.take(self.waits.changed(call, self.now_s))
 
     def outage(self) -> None:
-        told = self.draw.choice((self.waits.server_down, self.waits.server_up))
-        self.take(told(self.draw.choice(self.servers), self.now_s))
+        up = self.draw.random() < 0.5
+        self.take(self.waits.mark_up(self.draw.choice(self.servers), up, self.now_s))
 
     def cloud(self) -> None:
-        self.waits.cloud_room = self.draw.choice((0, 1, 5, math.inf))
+        self.waits.limits.cloud_room = self.draw.choice((0, 1, 5, math.inf))
         self.take(self.waits.tick(self.now_s))
 
     def come_back(self) -> None:
@@ -153,7 +152,7 @@ class Story:
     def finish(self) -> None:
         """Every server is up and answers; nobody may be left over."""
         for name in self.servers:
-            self.take(self.waits.server_up(name, self.now_s))
+            self.take(self.waits.mark_up(name, True, self.now_s))
         for _ in range(20 * len(self.known) + 20):
             busy = [name for name in self.servers if self.running[name]]
             if not busy and not self.waits.waiting:
@@ -162,7 +161,7 @@ class Story:
             for name in busy:
                 if self.running[name]:
                     for call in self.running[name].pop(0):
-                        self.take(self.waits.completed(call.id, self.now_s))
+                        self.take(self.waits.ended(call.id, True, self.now_s))
             self.take(self.waits.tick(self.now_s))
         assert self.waits.waiting == 0
         assert self.ends.keys() == self.known.keys(), "somebody starved"
@@ -211,7 +210,7 @@ def test_so_do_the_simple_policies(rule: str, seed: int) -> None:
 @settings(max_examples=25, deadline=None)
 def test_few_and_many_are_decided_alike(seed: int) -> None:
     """Loops and arrays find the same first late call and the same least worthy one."""
-    from gateway.scheduling import waiting
+    from gateway.scheduling.best_set import waiting
     from gateway.scheduling.estimates.demand import Demand
 
     draw = random.Random(seed)

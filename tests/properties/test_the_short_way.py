@@ -16,13 +16,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.scheduling.best_set.waiting import QueuePosition
 from gateway.scheduling.calls import Action, CloudPermission, QueuedCall, Release
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import Tuning
-from gateway.scheduling.waiting import QueuePosition
 
 TAILS = (None, Tail(0.02), Tail(0.2), Tail(2.0))
 BUDGETS_S = (-0.1, 0.005, 0.02, 0.1, 0.5, 3.0)
@@ -145,14 +145,12 @@ class Pair:
 
     def stand(self, draw: random.Random, at: int) -> None:
         name, up = draw.choice(self.servers), draw.random() < 0.7
-        self.happens(
-            at, lambda its: (its.server_up if up else its.server_down)(name, self.now_s)
-        )  # fmt: skip
+        self.happens(at, lambda its: its.mark_up(name, up, self.now_s))
 
     def outside(self, draw: random.Random, at: int) -> None:
         room, name = draw.choice((0, 1, 5, math.inf)), draw.choice(self.servers)
         for side in self.sides:
-            side[at].cloud_room = room
+            side[at].limits.cloud_room = room
         if draw.random() < 0.3:
             most = draw.choice((0, 1, 3, math.inf))
             self.happens(at, lambda its: its.limit(name, most, self.now_s))
@@ -163,7 +161,7 @@ def _grown(its: Scheduler, name: str, instances: int) -> list[Action]:
 
 
 def _ended(its: Scheduler, call_id: int | str, answered: bool, at_s: float) -> list[Action]:
-    return its.completed(call_id, at_s) if answered else its.failed(call_id, at_s)
+    return its.ended(call_id, answered, at_s)
 
 
 def state(of: Any, known: dict[int, int]) -> Any:

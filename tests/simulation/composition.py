@@ -44,8 +44,8 @@ from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.retries import RetryBudget
 from gateway.pipeline.shadow.shadows import Shadows
+from gateway.scheduling.executions import Execution
 from gateway.scheduling.factory import new_scheduler, weights
-from gateway.scheduling.queues import Execution
 from gateway.scheduling.routing.policy import Policy
 from tests.simulation.classifier import SimulatedClassifier
 from tests.simulation.endpoints import CANARY, SimulatedEndpoint
@@ -134,7 +134,7 @@ class Composed:
                     found = model_state.in_flight
         for (_, servers), group in self.parts.queues:
             for name in servers:
-                found = min(found, group.scheduling.in_flight(name))
+                found = min(found, group.scheduling.servers.in_flight(name))
         return found
 
     def counts(self) -> Iterator[tuple[str, float]]:
@@ -148,7 +148,7 @@ class Composed:
         for (model, servers), group in self.parts.queues:
             yield f"{servers} {model} waiting", group.waiting
             for name in servers:
-                yield f"{name} {model} with the server", group.scheduling.in_flight(name)
+                yield f"{name} {model} with the server", group.scheduling.servers.in_flight(name)
         yield "gauge of calls", _value_of(METRICS.in_flight) - self.gauge_before
         for pipeline in self.pipelines:
             yield "pipeline", len(pipeline._open)

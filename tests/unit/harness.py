@@ -378,7 +378,7 @@ class Rig:
         self.parts: EndpointParts = build_parts(
             self.catalog, states, self.metrics, now_s,
             weights(setup.queue, setup.routing), new_scheduler(setup.queue, setup.routing),
-            setup.spill, before=None if before is None else before.parts,
+            setup.spill,
         )  # fmt: skip
         parts = self.parts
         self.registry, self.queues, self.clouds = parts.registry, parts.queues, parts.clouds

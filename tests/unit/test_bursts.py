@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
-from gateway.scheduling.queues import Execution
+from gateway.scheduling.executions import Execution
 from tests.unit.harness import (
     MODEL,
     Ended,

@@ -11,7 +11,7 @@ from gateway.core.errors import (
     OnpremUnavailable,
 )
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.queues import Execution
+from gateway.scheduling.executions import Execution
 from gateway.server import status
 from tests.unit.harness import (
     MODEL,
@@ -71,7 +71,7 @@ def test_models_share_the_gpu_of_a_triton_unless_the_settings_say_otherwise(
         rig = Rig(onprem())
         place = rig.registry.states["gpu"]
         place.settings = place.settings.model_copy(update={"kind": kind, "shares_gpu": said})
-        assert rig.queues.execution(MODEL, "gpu").shares_gpu == shares
+        assert rig.queues.executions.execution(MODEL, "gpu").shares_gpu == shares
 
     run(main())
 
@@ -89,7 +89,7 @@ def test_the_metrics_tell_what_models_on_one_server_cost_each_other() -> None:
         groups.queue(MODEL, ("gpu", "more"))
         assert shown("spillway_gpu_turns") == 0.0
         assert shown("spillway_gpu_contention_ratio") is None
-        ((_, gpu),) = groups.shared_gpus()
+        ((_, gpu),) = groups.gpus.shared()
         for beside in (0.0, 1.0):
             for _ in range(40):
                 gpu.observe(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)

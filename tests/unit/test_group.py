@@ -86,7 +86,7 @@ class Queue:
 
     @property
     def in_flight(self) -> int:
-        return sum(self.scheduler.in_flight(name) for name in self.around.servers)
+        return sum(self.scheduler.servers.in_flight(name) for name in self.around.servers)
 
 
 async def order_of(queue: Queue, *calls: QueuedCall) -> list[str]:
@@ -290,7 +290,7 @@ def test_a_call_that_is_provably_late_is_told_at_once_and_when_there_will_be_roo
         queue = Queue()
         queue.scheduler.arrive(queue.call("teaches"), now_s())
         await asyncio.sleep(BATCH_S)
-        queue.scheduler.completed("teaches", now_s())
+        queue.scheduler.ended("teaches", True, now_s())
         held = await queue.enter(queue.call("held"))
         began_s = now_s()
         with pytest.raises(DeadlineUnmeetable) as told:

@@ -13,13 +13,15 @@ from gateway.config import QueueSettings, RoutingSettings
 from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
 from gateway.scheduling.calls import CloudPermission, Scheduling
 from gateway.scheduling.estimates.batches import _COLD_CAUTION, BatchModel
+from gateway.scheduling.executions import Execution
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.queue import QueueConditions, ServerNow
-from gateway.scheduling.queues import CloudCandidate, Execution, Groups, Prior, Weights
+from gateway.scheduling.queued_calls import CloudCandidate, Weights
+from gateway.scheduling.queues import ModelQueues, Prior
 from gateway.scheduling.rules.baselines import RULES, OnArrival
 from gateway.scheduling.rules.failsafe import Guarded
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from tests.unit.harness import MODEL, now_s, request, run
 
 WEIGHTS = Weights(miss_penalty_usd=0.05, restricted_factor=10.0, priority_share=0.5, aging_s=7.0)
@@ -39,7 +41,7 @@ class Rig:
     def __init__(self, **executions: Execution) -> None:
         self.made: list[Made] = []
         self.measured: dict[str, Prior] = {}
-        self.groups = Groups(
+        self.groups = ModelQueues(
             WEIGHTS,
             self._new,
             lambda name: 0.1,
@@ -96,7 +98,7 @@ def test_calls_that_end_together_make_batches_and_the_next_is_sent_ahead() -> No
         (made,) = rig.made
         assert (made.rows, made.ahead, made.names) == (8, True, ("gpu",))
         assert made.first_s == pytest.approx(0.104)
-        assert rig.groups.window(MODEL, "gpu") == 32
+        assert rig.groups.executions.window(MODEL, "gpu") == 32
 
     run(main())
 
@@ -108,7 +110,7 @@ def test_calls_that_end_one_by_one_are_batches_of_their_own() -> None:
         rig = Rig(gpu=Execution(rows=4, one_by_one=True))
         group = rig.groups.queue(MODEL, ("gpu",))
         assert (rig.made[0].rows, rig.made[0].ahead) == (1, False)
-        calls = [rig.groups.call(asked(id=f"{i}"), True, ()) for i in range(9)]
+        calls = [rig.groups.calls.call(asked(id=f"{i}"), True, ()) for i in range(9)]
         turns = [await group.enter(call, asked().deadline) for call in calls[:8]]
         assert rig.groups.in_flight(MODEL, "gpu") == 8
         turns[3].release(answered=True)
@@ -124,9 +126,9 @@ def test_what_a_server_says_of_itself_widens_its_queue_and_never_narrows_it() ->
         rig = Rig(gpu=Execution(rows=4))
         group = rig.groups.queue(MODEL, ("gpu",))
         rig.groups.learn(MODEL, "gpu", Execution(rows=16, instances=3))
-        assert group.scheduling.max_batch == 16
+        assert group.scheduling.limits.max_batch == 16
         rig.groups.learn(MODEL, "gpu", Execution(rows=2))
-        assert rig.groups.execution(MODEL, "gpu") == Execution(16, 3)
+        assert rig.groups.executions.execution(MODEL, "gpu") == Execution(16, 3)
         assert rig.groups.queue(MODEL, ("gpu",)) is group
 
     run(main())
@@ -136,11 +138,11 @@ def test_calls_that_turn_out_to_end_one_by_one_have_a_new_queue_and_the_old_one_
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=4))
         group = rig.groups.queue(MODEL, ("gpu",))
-        turn = await group.enter(rig.groups.call(asked(), True, ()), asked().deadline)
+        turn = await group.enter(rig.groups.calls.call(asked(), True, ()), asked().deadline)
         rig.groups.learn(MODEL, "gpu", Execution(rows=4, one_by_one=True))
         assert rig.groups.queue(MODEL, ("gpu",)) is not group
         turn.release(answered=True)
-        assert group.scheduling.in_flight("gpu") == 0
+        assert group.scheduling.servers.in_flight("gpu") == 0
         rig.groups.close()
 
     run(main())
@@ -153,8 +155,8 @@ def test_calls_whose_rows_may_not_share_a_batch_go_one_at_a_time() -> None:
         rig = Rig(gpu=Execution(rows=8, instances=2, apart=True), other=Execution(rows=8))
         group = rig.groups.queue(MODEL, ("gpu",))
         assert (rig.made[0].rows, rig.made[0].ahead) == (1, False)
-        assert rig.groups.window(MODEL, "gpu") == 1
-        calls = [rig.groups.call(asked(id=f"{i}"), True, ()) for i in range(3)]
+        assert rig.groups.executions.window(MODEL, "gpu") == 1
+        calls = [rig.groups.calls.call(asked(id=f"{i}"), True, ()) for i in range(3)]
         turn = await group.enter(calls[0], asked().deadline)
         waiting = [asyncio.ensure_future(group.enter(c, asked().deadline)) for c in calls[1:]]
         await asyncio.sleep(0.01)
@@ -178,11 +180,11 @@ def test_rows_that_turn_out_to_be_independent_have_a_new_queue_with_batches(alon
         rig = Rig(gpu=Execution(rows=1, one_by_one=alone))
         rig.groups.learn(MODEL, "gpu", Execution(apart=True))
         group = rig.groups.queue(MODEL, ("gpu",))
-        assert (rig.made[0].rows, rig.groups.window(MODEL, "gpu")) == (1, 1)
+        assert (rig.made[0].rows, rig.groups.executions.window(MODEL, "gpu")) == (1, 1)
         rig.groups.learn(MODEL, "gpu", Execution(rows=8, instances=2))
         assert rig.groups.queue(MODEL, ("gpu",)) is not group
         assert rig.made[1].rows == (1 if alone else 8)
-        assert rig.groups.window(MODEL, "gpu") == 32
+        assert rig.groups.executions.window(MODEL, "gpu") == 32
         rig.groups.learn(MODEL, "gpu", Execution(rows=8, instances=2, apart=True))
         rig.groups.queue(MODEL, ("gpu",))
         assert (rig.made[2].rows, rig.made[2].ahead) == (1, False)
@@ -198,7 +200,7 @@ def test_a_missed_budget_costs_more_of_restricted_calls_and_less_of_later_priori
     async def main() -> None:
         groups = Rig().groups
         told = [
-            groups.call(asked(priority=priority), restricted, ())
+            groups.calls.call(asked(priority=priority), restricted, ())
             for restricted, priority in ((False, 0), (True, 0), (False, 2))
         ]
         assert [call.penalty for call in told] == pytest.approx([0.05, 0.5, 0.0125])
@@ -211,9 +213,9 @@ def test_a_restricted_call_never_leaves_whatever_clouds_there_are() -> None:
     async def main() -> None:
         groups = Rig().groups
         clouds = (CloudCandidate("cloud", 0.0),)
-        assert groups.call(asked(), True, clouds).leave is CloudPermission.NEVER
-        assert groups.call(asked(), False, clouds).leave is CloudPermission.FREELY
-        assert groups.call(asked(), False, ()).leave is CloudPermission.NEVER
+        assert groups.calls.call(asked(), True, clouds).leave is CloudPermission.NEVER
+        assert groups.calls.call(asked(), False, clouds).leave is CloudPermission.FREELY
+        assert groups.calls.call(asked(), False, ()).leave is CloudPermission.NEVER
 
     run(main())
 
@@ -222,8 +224,8 @@ def test_what_the_cloud_takes_is_not_learnt_for_a_model_that_has_no_queue_here()
     async def main() -> None:
         groups = Rig().groups
         for _ in range(600):
-            groups.cloud_answered("cloud", asked(), 9.0)
-        assert groups.tail("cloud", MODEL, 1.0).late(8.0) == 0.0
+            groups.calls.cloud_answered("cloud", asked(), 9.0)
+        assert groups.calls.tail("cloud", MODEL, 1.0).late(8.0) == 0.0
 
     run(main())
 
@@ -231,15 +233,15 @@ def test_what_the_cloud_takes_is_not_learnt_for_a_model_that_has_no_queue_here()
 def test_the_cheapest_cloud_counts_with_its_chance_to_be_late() -> None:
     async def main() -> None:
         groups = Rig().groups
-        groups.size(asked())  # somebody asks: the model has a queue here
+        groups.calls.size(asked())  # somebody asks: the model has a queue here
         for _ in range(600):
-            groups.cloud_answered("late", asked(), 9.0)
-            groups.cloud_answered("quick", asked(), 0.1)
+            groups.calls.cloud_answered("late", asked(), 9.0)
+            groups.calls.cloud_answered("quick", asked(), 0.1)
         cheap_and_late, dear = CloudCandidate("late", 0.001), CloudCandidate("quick", 0.02)
-        assert groups.call(asked(), False, (cheap_and_late, dear)).price == 0.02
-        assert groups.call(asked(), False, (cheap_and_late,)).price == 0.001
+        assert groups.calls.call(asked(), False, (cheap_and_late, dear)).price == 0.02
+        assert groups.calls.call(asked(), False, (cheap_and_late,)).price == 0.001
         long = replace(asked(), deadline=request("clear", 60.0).deadline)
-        assert groups.call(long, False, (cheap_and_late, dear)).price == 0.001
+        assert groups.calls.call(long, False, (cheap_and_late, dear)).price == 0.001
 
     run(main())
 
@@ -249,9 +251,9 @@ def test_rows_are_work_and_places_where_the_first_dimension_counts_them() -> Non
         batched, plain = Rig(gpu=Execution(rows=16)).groups, Rig().groups
         batched.queue(MODEL, ("gpu",))
         call = asked(payload=TensorCall((Tensor("x", "FP32", (5, 2), bytes(40)),)))
-        told = batched.call(call, True, ())
+        told = batched.calls.call(call, True, ())
         assert (told.rows, told.work) == (5, 5.0)
-        told = plain.call(call, True, ())
+        told = plain.calls.call(call, True, ())
         assert (told.rows, told.work) == (1, 1.0)
 
     run(main())
@@ -260,16 +262,16 @@ def test_rows_are_work_and_places_where_the_first_dimension_counts_them() -> Non
 def test_work_of_a_conversation_is_in_average_calls() -> None:
     async def main() -> None:
         groups = Rig().groups
-        first = groups.call(asked(payload=said("short", max_tokens=100)), True, ())
+        first = groups.calls.call(asked(payload=said("short", max_tokens=100)), True, ())
         assert first.work == 1.0
         for _ in range(300):
-            groups.entered(MODEL, first)
-        twice = groups.call(asked(payload=said("short", max_tokens=200)), True, ())
+            groups.calls.entered(MODEL, first)
+        twice = groups.calls.call(asked(payload=said("short", max_tokens=200)), True, ())
         assert twice.work == pytest.approx(2.0, rel=0.02)
         for _ in range(2000):
-            call = groups.call(asked(payload=said("short", max_tokens=200)), True, ())
-            groups.entered(MODEL, call)
-        again = groups.call(asked(payload=said("short", max_tokens=200)), True, ())
+            call = groups.calls.call(asked(payload=said("short", max_tokens=200)), True, ())
+            groups.calls.entered(MODEL, call)
+        again = groups.calls.call(asked(payload=said("short", max_tokens=200)), True, ())
         assert again.work == pytest.approx(1.0, rel=0.02)
 
     run(main())
@@ -278,9 +280,9 @@ def test_work_of_a_conversation_is_in_average_calls() -> None:
 # Several models on one server
 
 
-def in_turns(groups: Groups) -> None:
+def in_turns(groups: ModelQueues) -> None:
     """What batches have told: two of different models get no more done at once than in turns."""
-    ((_, gpu),) = groups.shared_gpus()
+    ((_, gpu),) = groups.gpus.shared()
     for beside in (0.0, 1.0):
         for _ in range(40):
             gpu.observe(0, BatchModel(0.01, 0.0), 1.0, 0.01 * (1 + beside), 0.02 * beside)
@@ -292,9 +294,9 @@ def test_whose_turn_it_is_hears_of_it_in_the_step_in_which_the_other_batch_ends(
         groups = Rig().groups
         one, other = groups.queue("one", ("gpu",)), groups.queue("other", ("gpu",))
         in_turns(groups)
-        turn = await one.enter(groups.call(asked(id="1"), True, ()), asked().deadline)
+        turn = await one.enter(groups.calls.call(asked(id="1"), True, ()), asked().deadline)
         waits = asyncio.create_task(
-            other.enter(groups.call(asked(id="2"), True, ()), asked().deadline)
+            other.enter(groups.calls.call(asked(id="2"), True, ()), asked().deadline)
         )
         await asyncio.sleep(0)
         assert other.waiting == 1
@@ -319,7 +321,7 @@ def test_models_that_make_no_batches_or_have_a_gpu_of_their_own_wait_for_nobody(
         for model in ("one", "other"):
             groups.learn(model, "gpu", Execution(rows=8))
             groups.queue(model, ("gpu",))
-        assert list(groups.shared_gpus()) == []
+        assert list(groups.gpus.shared()) == []
         assert all("turns" not in server for server in servers(groups))
 
     run(main())
@@ -339,7 +341,7 @@ def test_what_models_cost_each_other_is_shown_with_every_queue_that_it_concerns(
     run(main())
 
 
-def servers(groups: Groups) -> list[dict[str, Any]]:
+def servers(groups: ModelQueues) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for queue in groups.report():
         told: Any = queue["servers"]

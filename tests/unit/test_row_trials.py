@@ -28,7 +28,7 @@ from gateway.endpoints.batch_rows.rows import Input
 from gateway.endpoints.model_discovery import ServerCensus
 from gateway.protocols.oip.grpc import encode_response
 from gateway.protocols.oip.reply import TensorReply
-from gateway.scheduling.queues import Execution
+from gateway.scheduling.executions import Execution
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.core.errors import DeadlineExceeded
 from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.servers import Servers
+from gateway.scheduling.servers.group import Servers
 from tests.unit.harness import (
     MODEL,
     Ended,
@@ -168,6 +168,6 @@ def test_a_server_that_started_anew_is_as_usual() -> None:
     servers = Servers({"gpu": model})
     model.at_least(1.0, 0.8)
     assert model.slower > 5.0
-    servers.stand("gpu", up=False)
-    servers.stand("gpu", up=True)
+    servers.mark_up("gpu", up=False)
+    servers.mark_up("gpu", up=True)
     assert model.slower == 1.0

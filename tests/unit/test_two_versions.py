@@ -194,7 +194,7 @@ def test_models_that_come_and_go_leave_nothing_on_the_gpu() -> None:
     async def main() -> None:
         rig = Rig(onprem())
         await rig.call(request("restricted"))
-        gpu = rig.queues._gpus["gpu"]
+        gpu = rig.queues.gpus._gpus["gpu"]
         for aging_s in range(1, 30):
             changed = Setup(queue=QueueSettings(aging_s=aging_s))
             after = Rig(
@@ -202,7 +202,7 @@ def test_models_that_come_and_go_leave_nothing_on_the_gpu() -> None:
                 same_queues=False,
             )  # fmt: skip
             assert (await after.call(request("restricted"))).error is None
-            assert after.queues._gpus["gpu"] is gpu
+            assert after.queues.gpus._gpus["gpu"] is gpu
             await rig.handover.aclose()
             rig = after
         assert len(gpu._models) == 2

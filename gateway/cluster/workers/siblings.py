@@ -19,7 +19,7 @@ from gateway.cluster.workers.peers import Listening, PeerOwnerLine, ask, ask_all
 from gateway.cluster.workers.worker import Worker
 from gateway.core import ambient
 from gateway.endpoints.versions.parts import EndpointParts
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 
 
 class WorkerGateway(Protocol):
@@ -134,7 +134,7 @@ class SiblingWorker:
     def _granting(self, worker: str, send: Callable[[Words], None]) -> Granting:
         return Granting(worker, self._own_queues, self._clouds, self._metrics, self._clock, send)
 
-    def _own_queues(self) -> tuple[Groups, str]:
+    def _own_queues(self) -> tuple[ModelQueues, str]:
         parts, policy = self._gateway.serving()
         return parts.queues, policy
 

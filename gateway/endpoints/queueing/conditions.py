@@ -10,7 +10,7 @@ from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import unavailable_why
 from gateway.endpoints.versions.handover import Handover
 from gateway.scheduling.queue import QueueConditions, ServerNow
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 
 _OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
 
@@ -28,7 +28,7 @@ class ConditionsReader:
     def __init__(
         self,
         registry: EndpointRegistry,
-        queues: Groups,
+        queues: ModelQueues,
         clouds: Clouds,
         handover: Handover,
         spill: SpillControl,
@@ -79,7 +79,7 @@ class ConditionsReader:
         )
         if well and usual is not None and usual.revision == changes:
             return usual.server
-        window = self._queues.window(model, name)
+        window = self._queues.executions.window(model, name)
         # guard: S2.server-limit -> most = float(_OVERTAKEN * window)
         most = float(min(state.settings.max_in_flight, _OVERTAKEN * window))
         share = model_state.health.slow_start.share()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from gateway.config.model_catalog import Catalog
 from gateway.endpoints.state import EndpointState
-from gateway.scheduling.queues import Execution, Prior
+from gateway.scheduling.executions import Execution
+from gateway.scheduling.queues import Prior
 
 
 class DeclaredServers:

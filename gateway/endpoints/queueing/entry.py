@@ -9,43 +9,33 @@ from gateway.accounting.metrics import Metrics
 from gateway.core.types import (
     CLOUD,
     Decision,
-    DocumentCall,
     Endpoint,
     InferenceRequest,
     Zone,
 )
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.scheduling.calls import QueuedCall, SpillNow
-from gateway.scheduling.queue import Grant, ModelQueue, refusal
-from gateway.scheduling.queues import CloudCandidate, Groups
+from gateway.scheduling.queue import Grant, refusal
+from gateway.scheduling.queued_calls import CloudCandidate
+from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.policy import leaving, slow_ones
 
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-class _DocumentQueue:
-    """The queue of a model's documents, while its servers are the same and execute it the same."""
-
-    __slots__ = ("changes", "queue", "revision")
-
-    def __init__(self, queue: ModelQueue, revision: int, changes: int) -> None:
-        self.queue, self.revision, self.changes = queue, revision, changes
-
-
 class QueueEntry:
-    def __init__(self, registry: EndpointRegistry, queues: Groups, metrics: Metrics) -> None:
-        self._catalog = registry.catalog
+    def __init__(self, registry: EndpointRegistry, queues: ModelQueues, metrics: Metrics) -> None:
         self._candidates = registry.candidates
         self._queues = queues
+        self._calls = queues.calls
         self._metrics = metrics
-        self._document_queues: dict[str, _DocumentQueue] = {}  # by model
 
     def call(
         self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
         avoid: frozenset[str] = frozenset(),
     ) -> QueuedCall:  # fmt: skip
         candidates = () if restricted else self._cloud_candidates(request.model, clouds)
-        return self._queues.call(request, restricted, candidates, avoid)
+        return self._calls.call(request, restricted, candidates, avoid)
 
     def _cloud_candidates(
         self, model: str, clouds: Collection[Endpoint]
@@ -59,7 +49,7 @@ class QueueEntry:
         self, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> Grant:
         """A turn at one of the servers. Raises what `ModelQueue.enter` does."""
-        self._queues.entered(request.model, call)
+        self._calls.entered(request.model, call)
         grant = await self._queues.queue(request.model, servers).enter(call, request.deadline)
         self._observe(grant, request.model)
         return grant
@@ -74,9 +64,10 @@ class QueueEntry:
         if len(attempts) > 1 and not restricted:
             clouds = [endpoint for endpoint in attempts if endpoint.zone is CLOUD]
         avoid = slow_ones(decision) if decision.vetoes else _NONE
-        call = self._queues.call(request, restricted, self._cloud_candidates(model, clouds), avoid)
-        grant = self.queue(request).ask(call, request.deadline)
-        self._queues.entered(model, call)
+        call = self._calls.call(request, restricted, self._cloud_candidates(model, clouds), avoid)
+        servers = self._candidates.server_group(request)
+        grant = self._queues.queue(model, servers).ask(call, request.deadline)
+        self._calls.entered(model, call)
         if isinstance(grant, Grant):
             self._observe(grant, model)
             return grant
@@ -104,21 +95,3 @@ class QueueEntry:
         if isinstance(action, SpillNow):
             return leaving(decision, action.why)
         raise refusal(action)
-
-    def onprem_s(self, request: InferenceRequest, now_s: float) -> float:
-        """Seconds to the whole answer were the call queued now."""
-        size, deadline_s = self._queues.size(request), request.deadline.at_s
-        return self.queue(request).scheduling.completion_s(size, deadline_s, now_s)
-
-    def queue(self, request: InferenceRequest) -> ModelQueue:
-        """The queue that the call would stand in."""
-        model = request.model
-        candidates = self._candidates.for_model(model)
-        if type(request.payload) is not DocumentCall or not candidates.serves_alike(request):
-            return self._queues.queue(model, candidates.server_group(request))
-        revision, changes = self._catalog.changes, self._queues.changes
-        known = self._document_queues.get(model)
-        if known is None or known.revision != revision or known.changes != changes:
-            queue = self._queues.queue(model, candidates.server_group(request))
-            known = self._document_queues[model] = _DocumentQueue(queue, revision, changes)
-        return known.queue

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.core.types import Zone, endpoint_name
+from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.registry import EndpointRegistry
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 
 
 class Handover:
-    def __init__(self, registry: EndpointRegistry, queues: Groups) -> None:
+    def __init__(self, registry: EndpointRegistry, queues: ModelQueues, clouds: Clouds) -> None:
         self._registry = registry
         self._queues = queues
+        self._clouds = clouds
         self.siblings: list[Handover] = []
         """The other versions whose calls have not ended."""
+        clouds.siblings, clouds.elsewhere = self.siblings, self.calls_elsewhere
 
     def follow(self, before: Handover, same_queues: bool) -> None:
         """Take the place of a version whose calls go on."""
@@ -35,6 +38,7 @@ class Handover:
             if self._servers(m) == before._servers(m) and both.issuperset(self._servers(m))
         )  # fmt: skip
         self._queues.take_over(before._queues, both, models if same_queues else frozenset())
+        self._clouds.line = before._clouds.line
         self.siblings[:] = [before, *before.siblings]
         for other in self.siblings:
             other.siblings.append(self)
@@ -77,7 +81,7 @@ class Handover:
                     continue
                 known.add(id(queue))
                 same = (n for n in servers if sibling._executed(n, its_model) == executed)
-                count += sum(queue.scheduling.in_flight(n) for n in same)
+                count += sum(queue.scheduling.servers.in_flight(n) for n in same)
         return count
 
     def _executed(self, name: str, model: str) -> tuple[str, str]:

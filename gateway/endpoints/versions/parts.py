@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.accounting.metrics import Metrics
-from gateway.accounting.spill import CloudLine, SpillControl
+from gateway.accounting.spill import SpillControl
 from gateway.config import HealthSettings
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
@@ -19,7 +19,8 @@ from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.snapshot import Snapshots
 from gateway.endpoints.state import EndpointState
 from gateway.endpoints.versions.handover import Handover
-from gateway.scheduling.queues import Groups, NewScheduler, Weights
+from gateway.scheduling.queued_calls import Weights
+from gateway.scheduling.queues import ModelQueues, NewScheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class EndpointParts:
     """Whoever uses some of them takes those; nobody needs all."""
 
     registry: EndpointRegistry
-    queues: Groups
+    queues: ModelQueues
     clouds: Clouds
     conditions: ConditionsReader
     entry: QueueEntry
@@ -47,20 +48,15 @@ def build_parts(
     scheduler: NewScheduler,
     spill: SpillControl | None = None,
     health: HealthSettings | None = None,
-    before: EndpointParts | None = None,
 ) -> EndpointParts:
-    """`before`: the parts of the version that serves, where these are to take its place."""
     spill = spill or SpillControl.unlimited(clock)
     declared = DeclaredServers(catalog, states)
-    queues = Groups(
+    queues = ModelQueues(
         weights, scheduler, declared.expected_s, declared.execution, clock, declared.measured
     )
     registry = EndpointRegistry(catalog, states, queues, spill, health or HealthSettings(), clock)
-    handover = Handover(registry, queues)
-    clouds = Clouds(
-        states, registry.model_state, clock, handover.calls_elsewhere, handover.siblings,
-        CloudLine() if before is None else before.clouds.line,
-    )  # fmt: skip
+    clouds = Clouds(states, registry.model_state, clock)
+    handover = Handover(registry, queues, clouds)
     conditions = ConditionsReader(registry, queues, clouds, handover, spill)
     queues.read_conditions = conditions.read
     entry = QueueEntry(registry, queues, metrics)
@@ -71,7 +67,7 @@ def build_parts(
         clouds=clouds,
         conditions=conditions,
         entry=entry,
-        snapshots=Snapshots(registry, queues, entry, clouds, handover, spill, clock),
+        snapshots=Snapshots(registry, queues, clouds, spill, clock),
         recovery=recovery,
         outcomes=Outcomes(registry, queues, clouds, recovery, metrics, clock),
         handover=handover,

@@ -15,22 +15,30 @@ from gateway.core.types import InferenceRequest
 from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.estimates.latency import Tail
+from gateway.scheduling.executions import Key, Layout
 from gateway.scheduling.queue import QueueConditions
-from gateway.scheduling.queues import CloudCandidate, Key, Layout, Weights
+from gateway.scheduling.queued_calls import CloudCandidate, Weights
 from gateway.scheduling.routing.work import CallSize
 
 
-class LearnedFigures(Protocol):
-    """What the live queues have learnt."""
+class LayoutView(Protocol):
+    """What a queue has in front of it."""
 
-    @property
-    def changes(self) -> int: ...
     def layout(self, key: Key) -> Layout: ...
-    def batch_model(self, key: Key, server: str) -> BatchModel: ...
+
+
+class TurnsView(Protocol):
+    """Whether the models of a server execute one batch at a time."""
+
     def takes_turns(self, server: str) -> bool: ...
+
+
+class CallsView(Protocol):
+    """What the scheduler is told of a call."""
+
     def size(self, request: InferenceRequest) -> CallSize: ...
     def tail(self, endpoint: str, model: str, work: float) -> Tail: ...
-    def reported(
+    def weighed(
         self,
         request: InferenceRequest,
         size: CallSize,
@@ -39,6 +47,20 @@ class LearnedFigures(Protocol):
         weights: Weights,
         avoid: frozenset[str],
     ) -> QueuedCall: ...
+
+
+class LearnedFigures(Protocol):
+    """What the live queues have learnt."""
+
+    @property
+    def changes(self) -> int: ...
+    @property
+    def executions(self) -> LayoutView: ...
+    @property
+    def gpus(self) -> TurnsView: ...
+    @property
+    def calls(self) -> CallsView: ...
+    def batch_model(self, key: Key, server: str) -> BatchModel: ...
 
 
 class CandidatesView(Protocol):

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.factory import ROUND_TRIP_S
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 
 _SHORTEST: Final = 0.25  # of what was predicted
 _LONGEST: Final = 4.0

@@ -26,8 +26,10 @@ from gateway.pipeline.shadow.comparison import (
 )
 from gateway.pipeline.shadow.world import ShadowWorld
 from gateway.scheduling.calls import QueuedCall, Refuse, Release, SpillNow
+from gateway.scheduling.executions import Key
 from gateway.scheduling.queue import QueueConditions, refusal
-from gateway.scheduling.queues import CloudCandidate, Key, NewScheduler, Weights
+from gateway.scheduling.queued_calls import CloudCandidate, Weights
+from gateway.scheduling.queues import NewScheduler
 from gateway.scheduling.routing.policy import Policy, slow_ones
 from gateway.scheduling.routing.work import CallSize
 
@@ -140,7 +142,7 @@ class Shadow:
             return True
         if decision.attempts[0].zone is Zone.CLOUD:
             first, left_s = decision.attempts[0], inputs.request.deadline.remaining_s()
-            tail = self._figures.tail(first.name, inputs.request.model, facts.size.work)
+            tail = self._figures.calls.tail(first.name, inputs.request.model, facts.size.work)
             self._world.elsewhere.enters(first.name, inputs.at_s + tail.quantile_s(0.5))
             placing.usd = _prices(inputs.states)[first.name]
             self._place(shadowed, placing, Zone.CLOUD.value, decision.reason, tail.late(left_s))
@@ -186,7 +188,7 @@ class Shadow:
         prices = _prices(inputs.states)
         names = [e.name for e in decision.attempts if e.zone is Zone.CLOUD]
         clouds = {name: prices[name] for name in names}
-        call = self._figures.reported(
+        call = self._figures.calls.weighed(
             inputs.request, facts.size, inputs.classification.restricted,
             [CloudCandidate(name, usd) for name, usd in clouds.items()], self._rules.weights,
             slow_ones(decision),

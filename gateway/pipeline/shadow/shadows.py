@@ -110,7 +110,7 @@ class Shadows:
         return Facts(
             inputs=inputs,
             key=(request.model, servers),
-            size=self._figures.size(request),
+            size=self._figures.calls.size(request),
             around=self._conditions.read(request.model, servers),
             capacity=self._conditions.cloud_capacity(request.model),
         )

@@ -17,8 +17,9 @@ from gateway.pipeline.shadow import LearnedFigures
 from gateway.pipeline.shadow.servers import Borrowed, BorrowedGpu, LiveGpu, VirtualServer
 from gateway.pipeline.shadow.timeline import Timeline
 from gateway.scheduling.calls import Action, QueuedCall, Refuse, Release, Scheduling, SpillNow
+from gateway.scheduling.executions import Key
 from gateway.scheduling.queue import QueueConditions, ServerNow
-from gateway.scheduling.queues import Key, NewScheduler
+from gateway.scheduling.queues import NewScheduler
 
 # guard: O4.no-door -> Decided = object; from gateway.endpoints.connectors.egress import CloudDoor
 Decided = Callable[[Release | SpillNow | Refuse, QueuedCall, float, float], None]
@@ -105,7 +106,7 @@ class ShadowWorld:
     ) -> SpillNow | Refuse | None:
         """What would happen at once to a call that entered now; None: it stays."""
         queue = self._looked(key, around, capacity, now_s)
-        queue.scheduling.cloud_room = self._room(queue, now_s)
+        queue.scheduling.limits.cloud_room = self._room(queue, now_s)
         return queue.scheduling.would(call, now_s)
 
     def withdraw(self, key: Key, call: QueuedCall, now_s: float) -> None:
@@ -130,7 +131,7 @@ class ShadowWorld:
 
     def _new(self, key: Key, now_s: float) -> _ShadowQueue:
         _, names = key
-        layout = self._figures.layout(key)
+        layout = self._figures.executions.layout(key)
         models = {name: Borrowed(self._figures.batch_model(key, name)) for name in names}
         gpus = {name: self._gpu(name) for name in layout.shared}
         scheduling = self._new_scheduler(models, layout.rows, not layout.alone, gpus)
@@ -145,7 +146,7 @@ class ShadowWorld:
     def _gpu(self, server: str) -> BorrowedGpu:
         gpu = self._gpus.get(server)
         if gpu is None:
-            live = LiveGpu(server, self._figures.takes_turns)
+            live = LiveGpu(server, self._figures.gpus.takes_turns)
             gpu = self._gpus[server] = BorrowedGpu(live=live)
         return gpu
 
@@ -159,13 +160,12 @@ class ShadowWorld:
             if known is None or known.most != server.most:
                 self._happens(queue, partial(scheduling.limit, server.name, server.most), now_s)
             if known is None or known.up != server.up:
-                notify = scheduling.server_up if server.up else scheduling.server_down
-                self._happens(queue, partial(notify, server.name), now_s)
+                self._happens(queue, partial(scheduling.mark_up, server.name, server.up), now_s)
 
     def _happens(
         self, queue: _ShadowQueue, event: Callable[[float], list[Action]], now_s: float
     ) -> None:
-        queue.scheduling.cloud_room = self._room(queue, now_s)
+        queue.scheduling.limits.cloud_room = self._room(queue, now_s)
         for action in event(now_s):
             if isinstance(action, Release):
                 self._send(queue, action, now_s)
@@ -188,12 +188,12 @@ class ShadowWorld:
 
     def _expires(self, queue: _ShadowQueue, call: QueuedCall, now_s: float) -> None:
         """With a server, which goes on with its batch."""
-        self._happens(queue, partial(queue.scheduling.failed, call.id), now_s)
+        self._happens(queue, partial(queue.scheduling.ended, call.id, False), now_s)
 
     def _answered(self, queue: _ShadowQueue, batch: Release, now_s: float) -> None:
         def ended(at_s: float) -> list[Action]:
-            completed = queue.scheduling.completed
-            return [action for call in batch.calls for action in completed(call.id, at_s)]
+            notify = queue.scheduling.ended
+            return [action for call in batch.calls for action in notify(call.id, True, at_s)]
 
         self._happens(queue, ended, now_s)
 

@@ -45,11 +45,6 @@ class Policy:
     miss_penalty_usd: float = 0.05
     max_attempts: int = 2
 
-    @property
-    def usual(self) -> bool:
-        """Whether it has no vetoes but the built-in ones, and hopes for nothing."""
-        return self.filters is FILTERS and self.margin >= 1.0
-
     def decide(
         self,
         request: InferenceRequest,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,12 +18,14 @@ from gateway.scheduling.calls import (
     CallExtent,
     CloudPermission,
     QueuedCall,
+    QueueLimits,
     Refuse,
     Release,
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.servers import Instance, Servers
+from gateway.scheduling.servers.group import Servers
+from gateway.scheduling.servers.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,10 @@ class OnArrival:
     def __init__(
         self, servers: Mapping[str, BatchModel], max_batch: int, rule: Rule, max_waiting: int = 4096
     ) -> None:
-        self.cloud_room = math.inf
-        self.max_batch = max_batch
+        self.limits = QueueLimits(max_batch)
+        self.servers = Servers(servers)
         self._rule = rule
         self._max_waiting = max_waiting
-        self._servers = Servers(servers)
         self._queue: list[tuple[float, int, QueuedCall]] = []  # by deadline
         self._serial = 0
         self._filled_s = 0.0
@@ -126,7 +127,7 @@ class OnArrival:
 
     @property
     def wake_s(self) -> float:
-        return self._queue[0][0] if self._queue and not self._servers.up else math.inf
+        return self._queue[0][0] if self._queue and not self.servers.up else math.inf
 
     def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         return [*self._enter(call, now_s), *self._release(now_s)]
@@ -136,10 +137,12 @@ class OnArrival:
         self._leak(now_s)
         backlog = self._backlog(call, call.deadline_s, now_s)
         may_leave = (
-            call.leave is CloudPermission.FREELY and call.cloud is not None and self.cloud_room >= 1
+            call.leave is CloudPermission.FREELY
+            and call.cloud is not None
+            and self.limits.cloud_room >= 1
         )
         if may_leave and self._rule(call, backlog):
-            self.cloud_room -= 1
+            self.limits.cloud_room -= 1
             return [SpillNow(call, "spill_rule")]
         if len(self._queue) >= self._max_waiting:
             return [Refuse(call, "queue_full", backlog.onprem_s)]
@@ -147,15 +150,6 @@ class OnArrival:
         insort(self._queue, (call.deadline_s, self._serial, call))
         self._filled_s += backlog.gpu_s
         return []
-
-    def take_over(
-        self, sent: Iterable[tuple[str, QueuedCall]], waiting: Iterable[QueuedCall], now_s: float
-    ) -> list[Action]:
-        """The calls of a scheduler that failed: those with a server, and those that wait."""
-        for name, call in sent:
-            self._servers.adopt(name, call, now_s)
-        entered = [action for call in tuple(waiting) for action in self._enter(call, now_s)]
-        return [*entered, *self._release(now_s)]
 
     def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
         """Where it goes was decided when it arrived; it only must not leave any more."""
@@ -169,64 +163,48 @@ class OnArrival:
             if waiting.id == call_id:
                 del self._queue[at]
                 return []
-        return self._gone(call_id, now_s, answered=False)
+        return self.ended(call_id, False, now_s)
 
-    def completed(self, call_id: int | str, now_s: float) -> list[Action]:
-        return self._gone(call_id, now_s, answered=True)
-
-    def failed(self, call_id: int | str, now_s: float) -> list[Action]:
-        return self._gone(call_id, now_s, answered=False)
+    def ended(self, call_id: int | str, answered: bool, now_s: float) -> list[Action]:
+        return self._release(now_s) if self.servers.ended(call_id, now_s, answered) else []
 
     def tick(self, now_s: float) -> list[Action]:
         return self._release(now_s)
 
-    def server_up(self, name: str, now_s: float) -> list[Action]:
-        self._servers.stand(name, up=True)
-        return self._release(now_s)
-
-    def server_down(self, name: str, now_s: float) -> list[Action]:
-        self._servers.stand(name, up=False)
+    def mark_up(self, name: str, up: bool, now_s: float) -> list[Action]:
+        self.servers.mark_up(name, up)
         return self._release(now_s)
 
     def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
-        self._servers.limit(name, calls)
+        self.servers.limit(name, calls)
         return self._release(now_s)
 
     def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
-        self._servers.grow(name, instances)
+        self.servers.grow(name, instances)
         return self._release(now_s)
 
     def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
         return next((a for a in copy.deepcopy(self)._enter(call, now_s)), None)
 
-    def in_flight(self, name: str) -> int:
-        return self._servers.in_flight(name)
-
-    def model(self, name: str) -> BatchModel:
-        return self._servers.server_model(name)
-
     def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         return self._backlog(size, deadline_s, now_s).onprem_s
-
-    def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
-        return self._release(now_s) if self._servers.gone(call_id, now_s, answered) else []
 
     def _release(self, now_s: float) -> list[Action]:
         in_time = bisect_left(self._queue, (math.nextafter(now_s, math.inf),))  # due now is late
         late, self._queue = self._queue[:in_time], self._queue[in_time:]
         actions: list[Action] = [Refuse(call, "deadline_exceeded_in_queue") for _, _, call in late]
-        for instance in self._servers.up:
+        for instance in self.servers.up:
             if self._queue and instance.due_s(now_s, 0.0) <= now_s:
                 batch = self._next_batch(instance)
                 if batch:
-                    self._servers.send(instance, batch, now_s)
+                    self.servers.send(instance, batch, now_s)
                     actions.append(Release(instance.server, batch))
         return actions
 
     def _next_batch(self, instance: Instance) -> tuple[QueuedCall, ...]:
         """The first who may go there, as many as fit."""
         taken: list[QueuedCall] = []
-        rows, left = self.max_batch, []
+        rows, left = self.limits.max_batch, []
         for entry in self._queue:
             call = entry[2]
             fits = call.rows <= rows or not taken
@@ -239,14 +217,14 @@ class OnArrival:
         return tuple(taken)
 
     def _backlog(self, size: CallExtent, deadline_s: float, now_s: float) -> Backlog:
-        up = self._servers.up
+        up = self.servers.up
         ahead = self._queue[: bisect_left(self._queue, (deadline_s,))]
         queued_s = sum(self._gpu_s(c) for _, _, c in ahead) / max(1, len(up))
-        start_s = self._servers.start_s(now_s) - now_s
-        full_s = self._servers.model.predict_s(self.max_batch)
+        start_s = self.servers.start_s(now_s) - now_s
+        full_s = self.servers.first_model.predict_s(self.limits.max_batch)
         return Backlog(
             now_s=now_s,
-            onprem_s=start_s + queued_s + self._servers.model.predict_s(size.work),
+            onprem_s=start_s + queued_s + self.servers.first_model.predict_s(size.work),
             queued_s=queued_s,
             backlog_s=sum(self._gpu_s(c) for _, _, c in self._queue) / max(1, len(up)),
             full_batch_s=full_s,
@@ -255,10 +233,10 @@ class OnArrival:
         )
 
     def _leak(self, now_s: float) -> None:
-        self._filled_s -= (now_s - self._leaked_s) * len(self._servers.up)
+        self._filled_s -= (now_s - self._leaked_s) * len(self.servers.up)
         self._filled_s = max(0.0, self._filled_s)
         self._leaked_s = now_s
 
     def _gpu_s(self, size: CallExtent) -> float:
-        model = self._servers.model
-        return model.fixed_s * size.rows / self.max_batch + model.per_work_s * size.work
+        model = self.servers.first_model
+        return model.fixed_s * size.rows / self.limits.max_batch + model.per_work_s * size.work

@@ -21,12 +21,14 @@ from gateway.scheduling.calls import (
     Action,
     CallExtent,
     QueuedCall,
+    QueueLimits,
     Refuse,
     Release,
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.servers import Instance, Servers
+from gateway.scheduling.servers.group import Servers
+from gateway.scheduling.servers.instance import Instance
 
 PRIORITIES: Final = "priorities"
 _CRITICAL: Final = 0.5  # the cloud misses the budget of such a call more often than this
@@ -39,34 +41,61 @@ Entry = tuple[int, float, int, QueuedCall]
 """The class, the order in it, a serial number, the call."""
 
 
+class PriorityLine:
+    """The waiting calls, in their order."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._serial = 0
+
+    def enter(self, call: QueuedCall, now_s: float) -> None:
+        insort(self.entries, self.entry(call, now_s))
+
+    def entry(self, call: QueuedCall, now_s: float) -> Entry:
+        cloud = call.cloud if call.leave is FREELY else None
+        critical = cloud is None or cloud.late(call.deadline_s - now_s) >= _CRITICAL
+        self._serial += 1
+        key_s = min(call.deadline_s, call.arrived_s + _PATIENCE_S) + call.later_s
+        # guard: S9.premises-first -> return (_OTHERS, key_s, self._serial, call)
+        return _FIRST if critical else _OTHERS, key_s, self._serial, call
+
+    def remove(self, call_id: int | str) -> bool:
+        """False: it does not wait."""
+        for at, (*_, call) in enumerate(self.entries):
+            if call.id == call_id:
+                del self.entries[at]
+                return True
+        return False
+
+
 class ByPriority:
     """A `Scheduling`; see the module."""
 
     def __init__(
         self, servers: Mapping[str, BatchModel], max_batch: int, max_waiting: int = 4096
     ) -> None:
-        self.cloud_room = math.inf
-        self.max_batch = max_batch
+        self.limits = QueueLimits(max_batch)
+        self.servers = Servers(servers)
         self._max_waiting = max_waiting
-        self._servers = Servers(servers)
-        self._queue: list[Entry] = []
-        self._serial = 0
+        self._line = PriorityLine()
 
     @property
     def waiting(self) -> int:
-        return len(self._queue)
+        return len(self._line.entries)
 
     @property
     def wake_s(self) -> float:
         """The first deadline: maybe nothing happens before."""
-        return min((call.deadline_s for *_, call in self._queue), default=math.inf)
+        return min((call.deadline_s for *_, call in self._line.entries), default=math.inf)
 
     # What happens
 
     def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
-        if len(self._queue) >= self._max_waiting:
-            return [self._turned_away(call, now_s)]
-        self._enter(call, now_s)
+        if len(self._line.entries) >= self._max_waiting:
+            action = self._turned_away(call, now_s)
+            self.limits.cloud_room -= isinstance(action, SpillNow)
+            return [action]
+        self._line.enter(call, now_s)
         return self._decide(now_s)
 
     def take_over(
@@ -74,78 +103,69 @@ class ByPriority:
     ) -> list[Action]:
         """The calls of a scheduler that failed: those with a server, and those that wait."""
         for name, call in sent:
-            self._servers.adopt(name, call, now_s)
+            self.servers.adopt(name, call, now_s)
         for call in tuple(waiting):
-            self._enter(call, now_s)
+            self._line.enter(call, now_s)
         return self._decide(now_s)
 
     def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
-        if not self._removed(call.id):
+        if not self._line.remove(call.id):
             return []
-        self._enter(call, now_s)
+        self._line.enter(call, now_s)
         return self._decide(now_s)
 
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
-        return [] if self._removed(call_id) else self._gone(call_id, now_s, answered=False)
+        return [] if self._line.remove(call_id) else self.ended(call_id, False, now_s)
 
-    def completed(self, call_id: int | str, now_s: float) -> list[Action]:
-        return self._gone(call_id, now_s, answered=True)
-
-    def failed(self, call_id: int | str, now_s: float) -> list[Action]:
-        return self._gone(call_id, now_s, answered=False)
+    def ended(self, call_id: int | str, answered: bool, now_s: float) -> list[Action]:
+        return self._decide(now_s) if self.servers.ended(call_id, now_s, answered) else []
 
     def tick(self, now_s: float) -> list[Action]:
         return self._decide(now_s)
 
-    def server_up(self, name: str, now_s: float) -> list[Action]:
-        self._servers.stand(name, up=True)
-        return self._decide(now_s)
-
-    def server_down(self, name: str, now_s: float) -> list[Action]:
-        self._servers.stand(name, up=False)
+    def mark_up(self, name: str, up: bool, now_s: float) -> list[Action]:
+        self.servers.mark_up(name, up)
         return self._decide(now_s)
 
     def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
-        self._servers.limit(name, calls)
+        self.servers.limit(name, calls)
         return self._decide(now_s)
 
     def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
-        self._servers.grow(name, instances)
+        self.servers.grow(name, instances)
         return self._decide(now_s)
 
     # What is asked
 
     def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
-        if len(self._queue) >= self._max_waiting:
+        if len(self._line.entries) >= self._max_waiting:
             return self._turned_away(call, now_s)
-        queue = self._queue.copy()
-        insort(queue, self._entry(call, now_s))
+        queue = self._line.entries.copy()
+        insort(queue, self._line.entry(call, now_s))
         actions = (action for _, action in self._judged(queue, now_s))
         return next((a for a in actions if a is not None and a.call is call), None)
 
     def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
-        before = (c for first, key_s, _, c in self._queue if first == _FIRST or key_s <= deadline_s)
-        queued_s = sum(map(self._gpu_s, before)) / max(1, len(self._servers.up))
-        return self._servers.start_s(now_s) - now_s + queued_s + self._alone_s(size)
-
-    def in_flight(self, name: str) -> int:
-        return self._servers.in_flight(name)
-
-    def model(self, name: str) -> BatchModel:
-        return self._servers.server_model(name)
+        queued_s = 0.0
+        for group, key_s, _, call in self._line.entries:
+            if group == _FIRST or key_s <= deadline_s:
+                queued_s += self._gpu_s(call)
+        queued_s /= max(1, len(self.servers.up))
+        alone_s = self.servers.first_model.predict_s(size.work)
+        return self.servers.start_s(now_s) - now_s + queued_s + alone_s
 
     # The rule
 
     def _decide(self, now_s: float) -> list[Action]:
-        judged = list(self._judged(self._queue, now_s))
-        self._queue = [entry for entry, action in judged if action is None]
+        judged = list(self._judged(self._line.entries, now_s))
+        self._line.entries = [entry for entry, action in judged if action is None]
         actions: list[Action] = [action for _, action in judged if action is not None]
-        self.cloud_room -= sum(isinstance(action, SpillNow) for action in actions)
-        for instance in self._servers.up:
-            if self._queue and instance.due_s(now_s, 0.0) <= now_s:
+        self.limits.cloud_room -= sum(isinstance(action, SpillNow) for action in actions)
+        for instance in self.servers.up:
+            if self._line.entries and instance.due_s(now_s, 0.0) <= now_s:
                 batch = self._next_batch(instance, now_s)
                 if batch:
-                    self._servers.send(instance, batch, now_s)
+                    self.servers.send(instance, batch, now_s)
                     actions.append(Release(instance.server, batch))
         return actions
 
@@ -153,21 +173,22 @@ class ByPriority:
         self, queue: list[Entry], now_s: float
     ) -> Iterator[tuple[Entry, SpillNow | Refuse | None]]:
         """What becomes of each; None: it waits."""
-        servers, room = max(1, len(self._servers.up)), self.cloud_room
-        start_s = self._servers.start_s(now_s) - now_s
-        full_s = self._servers.model.predict_s(self.max_batch)
+        servers, room = max(1, len(self.servers.up)), self.limits.cloud_room
+        start_s, model = self.servers.start_s(now_s) - now_s, self.servers.first_model
+        full_s = model.predict_s(self.limits.max_batch)
         ahead_s = 0.0  # of GPU time, of those before who can be in time
         for entry in queue:
             call = entry[3]
             left_s, own_s = call.deadline_s - now_s, self._gpu_s(call)
-            end_s = start_s + ahead_s / servers + self._alone_s(call)
+            alone_s = model.predict_s(call.work)
+            end_s = start_s + ahead_s / servers + alone_s
             action: SpillNow | Refuse | None = None
             if room >= 1 and (why := self._leaves(call, left_s, end_s, (ahead_s + own_s) / full_s)):
                 action = SpillNow(call, why)
                 room -= 1
             elif left_s <= 0.0:
                 action = Refuse(call, "deadline_exceeded_in_queue")
-            elif left_s < start_s + self._alone_s(call) < math.inf:
+            elif left_s < start_s + alone_s < math.inf:
                 action = Refuse(call, "deadline_unmeetable", start_s)
             elif end_s <= left_s:
                 ahead_s += own_s
@@ -178,7 +199,7 @@ class ByPriority:
         if call.leave is not FREELY or call.cloud is None:
             return ""
         late = end_s * _MARGIN > left_s
-        onprem = call.price * batches / (_DEAR * max(1, len(self._servers.up)))
+        onprem = call.price * batches / (_DEAR * max(1, len(self.servers.up)))
         if late:
             onprem += call.penalty
         if call.price + call.penalty * call.cloud.late(left_s) >= onprem:
@@ -189,8 +210,8 @@ class ByPriority:
         """The first who may go there, as many as fit and are in time together."""
         taken: list[QueuedCall] = []
         left: list[Entry] = []
-        rows, work, due_s = self.max_batch, 0.0, math.inf
-        for entry in self._queue:
+        rows, work, due_s = self.limits.max_batch, 0.0, math.inf
+        for entry in self._line.entries:
             call = entry[3]
             end_s = now_s + instance.model.predict_s(work + call.work)
             # guard: S9.batch-lateness minus 6
@@ -204,42 +225,15 @@ class ByPriority:
                 rows, work, due_s = rows - call.rows, work + call.work, min(due_s, call.deadline_s)
             else:
                 left.append(entry)
-        self._queue = left
+        self._line.entries = left
         return tuple(taken)
 
-    # Bookkeeping
-
-    def _enter(self, call: QueuedCall, now_s: float) -> None:
-        insort(self._queue, self._entry(call, now_s))
-
-    def _entry(self, call: QueuedCall, now_s: float) -> Entry:
-        cloud = call.cloud if call.leave is FREELY else None
-        critical = cloud is None or cloud.late(call.deadline_s - now_s) >= _CRITICAL
-        self._serial += 1
-        key_s = min(call.deadline_s, call.arrived_s + _PATIENCE_S) + call.later_s
-        # guard: S9.premises-first -> return (_OTHERS, key_s, self._serial, call)
-        return _FIRST if critical else _OTHERS, key_s, self._serial, call
-
-    def _removed(self, call_id: int | str) -> bool:
-        for at, (*_, call) in enumerate(self._queue):
-            if call.id == call_id:
-                del self._queue[at]
-                return True
-        return False
-
     def _turned_away(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse:
-        if call.leave is FREELY and call.cloud is not None and self.cloud_room >= 1:
-            self.cloud_room -= 1
+        if call.leave is FREELY and call.cloud is not None and self.limits.cloud_room >= 1:
             return SpillNow(call, "spill_queue")
         return Refuse(call, "queue_full", self.completion_s(call, call.deadline_s, now_s))
 
-    def _gone(self, call_id: int | str, now_s: float, answered: bool) -> list[Action]:
-        return self._decide(now_s) if self._servers.gone(call_id, now_s, answered) else []
-
-    def _alone_s(self, size: CallExtent) -> float:
-        return self._servers.model.predict_s(size.work)
-
     def _gpu_s(self, size: CallExtent) -> float:
         """Of a call, with its share of a full batch."""
-        model = self._servers.model
-        return model.fixed_s * size.rows / self.max_batch + model.per_work_s * size.work
+        model = self.servers.first_model
+        return model.fixed_s * size.rows / self.limits.max_batch + model.per_work_s * size.work

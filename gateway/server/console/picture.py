@@ -17,7 +17,7 @@ from gateway.core.types import Zone
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState, ModelState
 from gateway.pipeline.admission import Admission
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.work import CallSize
 from gateway.server.console import figures, together
 from gateway.server.console.spend import Spend
@@ -37,7 +37,7 @@ class ConsoleSources:
     """What there is to look at: of the settings that are in use."""
 
     registry: EndpointRegistry
-    queues: Groups
+    queues: ModelQueues
     catalog: Catalog
     admission: Admission
     calls: Callable[[], int]  # that have not ended, of all settings
@@ -139,8 +139,8 @@ class Picture:
                 "servers": list(servers),
                 "waiting": waiting,
                 "max_waiting": most,
-                "in_flight": sum(group.scheduling.in_flight(name) for name in servers),
-                "window": sum(queues.window(model, name) for name in servers),
+                "in_flight": sum(group.scheduling.servers.in_flight(name) for name in servers),
+                "window": sum(queues.executions.window(model, name) for name in servers),
                 "out": not known,
                 "predicted_ms": round(predicted_s * 1000) if known else None,
                 "spills_at_ms": round(budget_s * 1000),

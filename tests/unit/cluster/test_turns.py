@@ -20,7 +20,7 @@ from gateway.endpoints.queueing.entry import QueueEntry
 from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.queue import NoServer, Spilled
-from gateway.scheduling.queues import Groups
+from gateway.scheduling.queues import ModelQueues
 
 OWN: Any = "a turn of its own queue"
 GROUP = ("gpu-1", "gpu-2")
@@ -199,7 +199,8 @@ class OwnersTurn:
 
 class OwnersGroup:
     def __init__(self) -> None:
-        self.calls: list[QueuedCall] = []
+        self.queued: list[QueuedCall] = []
+        self.calls = self
         self.turns: list[OwnersTurn] = []
         self.full = False
         self.cancelled = 0
@@ -209,7 +210,7 @@ class OwnersGroup:
         return self
 
     async def enter(self, call: QueuedCall, deadline: Deadline) -> OwnersTurn:
-        self.calls.append(call)
+        self.queued.append(call)
         if self.full:
             try:
                 await asyncio.sleep(60)
@@ -226,7 +227,7 @@ Said = list[dict[str, Any]]
 def granting(group: OwnersGroup, said: Said) -> Granting:
     clock = Clock()
     return Granting(
-        "worker-2", lambda: (cast(Groups, group), "policy"), PeerClouds(clock), Metrics(),
+        "worker-2", lambda: (cast(ModelQueues, group), "policy"), PeerClouds(clock), Metrics(),
         clock, said.append,
     )  # fmt: skip
 
@@ -245,7 +246,7 @@ def test_the_owner_grants_and_takes_back_as_if_the_call_were_its_own() -> None:
         owner.on_request(await asked(CloudPermission.FREELY))
         await asyncio.sleep(0.01)
         assert said == [{"n": 5, "server": "gpu-1"}]
-        (entered,) = group.calls
+        (entered,) = group.queued
         assert (entered.id, entered.leave, entered.restricted) == (
             "worker-2/5",
             CloudPermission.FREELY,
@@ -292,6 +293,6 @@ def test_what_no_worker_with_the_same_settings_asks_is_not_decided_on(
         granting(group, said).on_request({"n": 5, "ask": {**words["ask"], **wrong}})
         await asyncio.sleep(0.01)
         assert said == [{"n": 5, "not_here": True}]
-        assert group.calls == []
+        assert group.queued == []
 
     run(main)

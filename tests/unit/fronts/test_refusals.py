@@ -63,7 +63,7 @@ def is_down(rig: Rig) -> None:
 
 
 async def is_known_to_be_slow(rig: Rig) -> None:
-    batches = rig.queues.queue(MODEL, ("gpu",)).scheduling.model("gpu")
+    batches = rig.queues.queue(MODEL, ("gpu",)).scheduling.servers.model("gpu")
     for _ in range(20):
         batches.observe(1.0, 5.0)
     await rig.call(request("restricted", 60.0))  # what was told long ago would prove nothing

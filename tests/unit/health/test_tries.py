@@ -12,7 +12,7 @@ from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payloa
 from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.health.prober import Watch
 from gateway.endpoints.state import EndpointState
-from gateway.scheduling.queues import Execution
+from gateway.scheduling.executions import Execution
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import (
     ANSWERS,

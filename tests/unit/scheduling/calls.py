@@ -98,5 +98,5 @@ def finish(waits: Scheduling, release: Release, now_s: float) -> list[Action]:
     """Every call of a batch is answered."""
     actions: list[Action] = []
     for call in release.calls:
-        actions += waits.completed(call.id, now_s)
+        actions += waits.ended(call.id, True, now_s)
     return actions

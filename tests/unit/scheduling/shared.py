@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import Tuning
 from tests.unit.scheduling.calls import (
     BATCH,

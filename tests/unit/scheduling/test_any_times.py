@@ -11,7 +11,7 @@ import pytest
 from gateway.scheduling.calls import Action, CloudPermission, QueuedCall, Refuse, Release, SpillNow
 from gateway.scheduling.estimates.latency import CloudLatency
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from tests.unit.scheduling.calls import BATCH, steady_model
 
 TIMES_S = (0.0, 1e-9, 0.0004, 0.001, 0.01, 0.3, 3.0)  # the network is taken to need 0.001
@@ -73,8 +73,8 @@ class Callers:
             for _, number, call in sorted(due, key=lambda answer: answer[0]):
                 del self.open[number, call.id]
                 model = self.models[number]
-                tell = model.completed if self.random.random() < 0.95 else model.failed
-                self._do(number, tell(call.id, at_s))
+                answered = self.random.random() < 0.95
+                self._do(number, model.ended(call.id, answered, at_s))
             for number, model in enumerate(self.models):
                 if model.wake_s <= at_s:
                     self._do(number, model.tick(at_s))
@@ -105,4 +105,4 @@ def test_schedulers_go_on_whatever_time_answers_take(seed: int) -> None:
     callers.run(calls=300)
     for model in callers.models:
         assert model.waiting == 0
-        assert [model.in_flight(name) for name in ("one", "other")] == [0, 0]
+        assert [model.servers.in_flight(name) for name in ("one", "other")] == [0, 0]

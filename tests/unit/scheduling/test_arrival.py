@@ -80,7 +80,7 @@ def test_a_place_is_never_decided_twice() -> None:
 
 def test_no_more_leave_than_the_cloud_has_room_for() -> None:
     seen, waits = Seen(), policy(always)
-    waits.cloud_room = 3
+    waits.limits.cloud_room = 3
     for _ in range(9):
         seen(waits.arrive(clear(tail=CLOUD), 0.0))
     assert len(seen.spilled) == 3
@@ -108,9 +108,9 @@ def test_a_caller_that_leaves_is_not_served() -> None:
 
 def test_a_server_that_is_down_gets_nothing_until_it_is_back() -> None:
     seen, waits = Seen(), policy(RULES["onprem_only"])
-    seen(waits.server_down("gpu-0", 0.0))
+    seen(waits.mark_up("gpu-0", False, 0.0))
     seen(waits.arrive(restricted(), 0.0))
     assert seen.releases == []
     assert waits.wake_s == 1.0
-    seen(waits.server_up("gpu-0", 0.1))
+    seen(waits.mark_up("gpu-0", True, 0.1))
     assert len(seen.releases) == 1

@@ -12,7 +12,8 @@ import pytest
 from gateway.scheduling.calls import Action, Release
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import Contention, SharedGpu
+from gateway.scheduling.servers.contention import Contention
+from gateway.scheduling.servers.sharing import SharedGpu
 from tests.unit.scheduling.calls import (
     BATCH,
     FIXED_S,
@@ -99,7 +100,7 @@ def test_answers_that_are_quicker_than_the_network_seemed_to_be_end_their_batche
         seen = Seen()
         seen(model.arrive(restricted(60.0, float(at)), float(at)))
         seen(finish(model, seen.releases[0], at + took_s))
-    assert model.in_flight("gpu") == 0
+    assert model.servers.in_flight("gpu") == 0
 
 
 def test_turns_begin_late_and_end_late() -> None:
@@ -188,7 +189,7 @@ def test_a_server_is_found_out_under_load_and_taken_as_it_is(site: Site, content
     assert site.gpu.contention.value == pytest.approx(contention, abs=0.1)
     assert site.gpu.turns == (contention > 0.8)
     for model in site.models:
-        assert model.model("gpu").error.mean == pytest.approx(0.0, abs=0.06)
+        assert model.servers.model("gpu").error.mean == pytest.approx(0.0, abs=0.06)
 
 
 def test_who_was_found_out_is_tried_again_ever_more_rarely() -> None:
@@ -223,7 +224,7 @@ def test_a_batch_that_met_another_on_trial_tells_nothing_of_those_that_will_not(
     for _ in range(40):
         seen(finish(one, seen.releases[-1], 9.0))
     assert len(seen.releases) == len(others.releases) == 1
-    assert one.model("gpu").error.batches == 64
+    assert one.servers.model("gpu").error.batches == 64
 
 
 def test_batches_that_are_as_short_as_a_handover_take_no_turns() -> None:

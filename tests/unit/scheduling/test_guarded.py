@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from gateway.scheduling.calls import Action, CallExtent, QueuedCall, Refuse, Rel
 from gateway.scheduling.rules.failsafe import DWELL_S, LONGEST_DWELL_S, RELAPSE_S, Guarded
 from gateway.scheduling.rules.priorities import ByPriority
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT
 from gateway.server.status import publish
 from tests.unit import harness
@@ -37,12 +36,6 @@ class Failing(Scheduler):
     twice = False  # instead of raising, decides on the same calls again
     blind = False  # cannot tell anything either
     decisions = 0
-
-    @property
-    def wake_s(self) -> float:
-        if self.blind:
-            raise Bug
-        return super().wake_s
 
     def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
         if self.blind:
@@ -107,19 +100,23 @@ def test_those_who_wait_and_those_with_a_server_are_known_to_the_rule(how: str) 
     assert len(rig.told) == 1
     for _ in range(20):
         for release in tuple(seen.releases):
-            if release.calls[0].id in waits._sent:
+            if release.calls[0].id in waits._books.sent:
                 seen(finish(waits, release, 1.0))
     assert len(seen.sent) == 4 * BATCH
     assert len({call.id for call in seen.sent}) == 4 * BATCH
-    assert (waits.waiting, waits.in_flight("gpu-0"), waits.in_flight("gpu-1")) == (0, 0, 0)
+    assert (waits.waiting, waits.servers.in_flight("gpu-0"), waits.servers.in_flight("gpu-1")) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_what_was_told_of_servers_holds_for_the_rule_too() -> None:
     rig = Rig()
     seen, waits = Seen(), rig.guarded
-    seen(waits.server_down("gpu-0", 0.0))
+    seen(waits.mark_up("gpu-0", False, 0.0))
     seen(waits.limit("gpu-1", 3, 0.0))
-    waits.cloud_room = 0.0
+    waits.limits.cloud_room = 0.0
     assert isinstance(waits.deciding, Failing)
     waits.deciding.at = 0
     for _ in range(10):
@@ -127,7 +124,7 @@ def test_what_was_told_of_servers_holds_for_the_rule_too() -> None:
     assert waits.replaced
     assert seen.spilled == []
     assert {release.server for release in seen.releases} == {"gpu-1"}
-    assert waits.in_flight("gpu-1") == len(seen.sent) <= 3
+    assert waits.servers.in_flight("gpu-1") == len(seen.sent) <= 3
 
 
 def test_a_forecast_that_fails_refuses_nobody() -> None:
@@ -147,7 +144,6 @@ def test_a_timer_that_cannot_be_told_goes_off_at_once_and_the_rule_follows() -> 
     own = waits.deciding
     assert isinstance(own, Failing)
     own.blind, own.at = True, 0
-    assert waits.wake_s == -math.inf
     seen(waits.tick(0.1))
     assert waits.replaced
 
@@ -175,7 +171,7 @@ def test_every_call_ends_once_whenever_the_scheduler_fails(seed: int, comes_back
               later_at=chance.choice((0, 20, 1 << 30)))  # fmt: skip
     waits, now_s = rig.guarded, 0.0
     if comes_back:
-        waits._dwell_s = 0.1
+        waits._dwell._dwell_s = 0.1
     ended: Counter[int | str] = Counter()
     answers: list[tuple[float, QueuedCall]] = []
 
@@ -199,8 +195,7 @@ def test_every_call_ends_once_whenever_the_scheduler_fails(seed: int, comes_back
         answers = [a for a in answers if a[0] > now_s]
         for _, call in due:
             ended[call.id] += 1
-            tell = waits.completed if chance.random() < 0.9 else waits.failed
-            do(tell(call.id, now_s))
+            do(waits.ended(call.id, chance.random() < 0.9, now_s))
         do(waits.tick(now_s))
         assert now_s < 60.0
     assert set(ended.values()) == {1}
@@ -225,9 +220,9 @@ def failing_for(rig: Rig, seen: Seen, now_s: float = 0.0) -> None:
 def test_a_scheduler_that_failed_for_a_while_decides_again_with_all_calls() -> None:
     rig, seen = Rig(comes_back=True), Seen()
     waits = rig.guarded
-    seen(waits.server_down("gpu-1", 0.0))
+    seen(waits.mark_up("gpu-1", False, 0.0))
     seen(waits.limit("gpu-0", 3, 0.0))
-    waits.max_batch = 3
+    waits.limits.max_batch = 3
     failing_for(rig, seen)
     seen(waits.tick(DWELL_S - 0.1))
     assert waits.replaced
@@ -239,14 +234,18 @@ def test_a_scheduler_that_failed_for_a_while_decides_again_with_all_calls() -> N
     assert rig.resumed == 1
     own = waits.deciding
     assert isinstance(own, Failing)
-    assert own.max_batch == 3
+    assert own.limits.max_batch == 3
     assert own.waiting == waits.waiting == 4 * BATCH - len(seen.sent)
-    assert own.in_flight("gpu-0") == waits.in_flight("gpu-0") == len(seen.sent)
+    assert own.servers.in_flight("gpu-0") == waits.servers.in_flight("gpu-0") == len(seen.sent)
     assert waits.report(DWELL_S) == {"safe_mode": False, "failures": 1, "last_error": "Bug"}
     now_s = DWELL_S
-    while waits._sent:
+    while waits._books.sent:
         now_s += 0.05
-        seen(finish(waits, next(r for r in seen.releases if r.calls[0].id in waits._sent), now_s))
+        seen(
+            finish(
+                waits, next(r for r in seen.releases if r.calls[0].id in waits._books.sent), now_s
+            )
+        )
     assert len({call.id for call in seen.sent}) == len(seen.sent) == 4 * BATCH
     assert {release.server for release in seen.releases} == {"gpu-0"}
     assert not waits.replaced
@@ -286,7 +285,7 @@ def test_it_has_the_same_numbers_on_its_gpus_as_before() -> None:
     gpus = {name: SharedGpu() for name in SERVERS}
     rig = Rig(gpus=gpus, comes_back=True)
     others = {name: gpu.join() for name, gpu in gpus.items()}
-    before = {name: s.number for name, s in rig.guarded._retired._servers._statuses.items()}
+    before = {name: s.number for name, s in rig.guarded._scheduler.servers._statuses.items()}
     seen = Seen()
     for round_ in (0, 1):
         failing_for(rig, seen, 100.0 * round_)
@@ -294,7 +293,7 @@ def test_it_has_the_same_numbers_on_its_gpus_as_before() -> None:
         seen(rig.guarded.tick(100.0 * round_ + DWELL_S))
         own = rig.guarded.deciding
         assert isinstance(own, Failing)
-        assert {name: s.number for name, s in own._servers._statuses.items()} == before
+        assert {name: s.number for name, s in own.servers._statuses.items()} == before
         assert {gpu.vacant for gpu in gpus.values()} == {2}
 
 
@@ -314,7 +313,7 @@ def test_through_the_gateway_a_bug_in_the_scheduler_costs_no_call() -> None:
         told: list[Exception] = []
         guarded._failed = told.append
         assert isinstance(guarded.deciding, Scheduler)
-        guarded.deciding._servers.up = None  # type: ignore[assignment]
+        guarded.deciding.servers.up = None  # type: ignore[assignment]
         ended = await asyncio.gather(*tasks)
         assert [e.error for e in ended] == [None] * 12
         assert guarded.replaced

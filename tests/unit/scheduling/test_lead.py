@@ -7,7 +7,7 @@ import pytest
 from gateway.scheduling.calls import Action
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.servers import Instance, Lead, ServerStatus
+from gateway.scheduling.servers.instance import Instance, Lead, ServerStatus
 from gateway.scheduling.tuning import Tuning
 from tests.unit.scheduling.calls import (
     BATCH,
@@ -58,7 +58,7 @@ class Backlog:
             for number, call in enumerate(calls):
                 first_part = split and number < len(calls) // 2
                 self.now_s = end_s - took_s / 2 if first_part else end_s
-                self._told(self.waits.completed(call.id, self.now_s))
+                self._told(self.waits.ended(call.id, True, self.now_s))
             self._come()
             start_s, split = end_s, end_s - self.sent_s[at + 1] < self.needs_s
             found.append(split)
@@ -97,11 +97,11 @@ def test_two_batches_are_told_by_one_gap_and_not_by_how_long_all_answers_take(
     instance.send(first, 0.0)
     instance.send(second, 0.03)
     for call in first:
-        instance.gone(call.id, 0.04, answered=True)
+        instance.ended(call.id, 0.04, answered=True)
     read_s = 0.08
     for call in second:
         read_s += 0.0008 + (gap_s if call is second[BATCH // 2] else 0.0)
-        instance.gone(call.id, read_s, answered=True)
+        instance.ended(call.id, read_s, answered=True)
     assert read_s - 0.08 > 0.5 * (FIXED_S + PER_WORK_S), "a batch of one, or more"
     assert instance.lead.share == share
 

@@ -42,7 +42,7 @@ def test_what_only_the_premises_can_serve_goes_first() -> None:
     waits, seen = rule(), Seen()
     first = restricted()
     seen(waits.arrive(first, 0.0))
-    waits.cloud_room = 0.0
+    waits.limits.cloud_room = 0.0
     others = [clear(0.9) for _ in range(BATCH)]
     kept = [restricted(3.0) for _ in range(4)]
     critical = [clear(2.0, tail=SLOW_CLOUD) for _ in range(4)]
@@ -61,7 +61,7 @@ def test_a_call_that_would_be_late_here_leaves_and_a_restricted_one_stays() -> N
     late, tight = clear(2 * FULL_S), restricted(9.0)
     assert seen(waits.arrive(late, 0.0)) == [SpillNow(late, "spill_deadline")]
     assert seen(waits.arrive(tight, 0.0)) == []
-    waits.cloud_room = 0.0
+    waits.limits.cloud_room = 0.0
     assert not [a for a in waits.arrive(clear(2 * FULL_S), 0.0) if isinstance(a, SpillNow)]
     assert all(not call.restricted for call in seen.spilled)
 
@@ -79,7 +79,7 @@ def test_calls_that_wait_leave_when_those_before_them_become_many() -> None:
 
 def test_what_cannot_be_served_in_time_holds_up_nobody() -> None:
     waits, seen = rule(), Seen()
-    waits.cloud_room = 0.0
+    waits.limits.cloud_room = 0.0
     for _ in range(BATCH):
         seen(waits.arrive(restricted(10.0), 0.0))
     seen(waits.arrive(restricted(0.001, 0.0), 0.0))
@@ -97,7 +97,7 @@ def test_what_cannot_be_served_in_time_holds_up_nobody() -> None:
 
 def test_without_a_server_restricted_calls_wait_for_one_until_their_deadline() -> None:
     waits, seen = rule(), Seen()
-    seen(waits.server_down("gpu-0", 0.0))
+    seen(waits.mark_up("gpu-0", False, 0.0))
     call = restricted(1.0)
     seen(waits.arrive(call, 0.0))
     seen(waits.arrive(clear(1.0), 0.0))
@@ -105,11 +105,11 @@ def test_without_a_server_restricted_calls_wait_for_one_until_their_deadline() -
     assert (seen.refused, waits.waiting, waits.wake_s) == ([], 1, 1.0)
     seen(waits.tick(0.5))
     assert waits.waiting == 1
-    seen(waits.server_up("gpu-0", 0.6))
+    seen(waits.mark_up("gpu-0", True, 0.6))
     assert [c.id for c in seen.sent] == [call.id]
     assert waits.wake_s == math.inf
     waits, seen = rule(), Seen()
-    seen(waits.server_down("gpu-0", 0.0))
+    seen(waits.mark_up("gpu-0", False, 0.0))
     seen(waits.arrive(call, 0.0))
     seen(waits.tick(waits.wake_s))
     assert [r.why for r in seen.refused] == ["deadline_exceeded_in_queue"]
@@ -127,6 +127,16 @@ def test_a_full_queue_lets_clear_calls_leave_and_refuses_restricted_ones() -> No
     assert refused.why == "queue_full"
 
 
+def test_a_forecast_takes_no_place_in_the_cloud() -> None:
+    waits, call = rule(max_waiting=1), clear(9.0)
+    waits.mark_up("gpu-0", False, 0.0)
+    waits.arrive(restricted(9.0), 0.0)
+    waits.limits.cloud_room = 1.0
+    assert waits.would(call, 0.0) == SpillNow(call, "spill_queue")
+    assert waits.arrive(call, 0.0) == [SpillNow(call, "spill_queue")]
+    assert waits.limits.cloud_room == 0.0
+
+
 def test_one_that_may_not_leave_after_all_does_not() -> None:
     waits, seen = rule(), Seen()
     for _ in range(2):
@@ -140,7 +150,7 @@ def test_one_that_may_not_leave_after_all_does_not() -> None:
         seen(waits.arrive(restricted(10.0), 0.001))
     assert seen.spilled == []
     assert waits.cancelled(call.id, 0.1) == []
-    assert call.id not in {entry[3].id for entry in waits._queue}
+    assert call.id not in {entry[3].id for entry in waits._line.entries}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -162,7 +172,7 @@ def test_every_call_ends_once_and_what_it_would_do_is_what_it_does(seed: int) ->
     while len(asked) < 300 or answers or waits.waiting:
         now_s += 0.002
         if len(asked) < 300:
-            waits.cloud_room = float(chance.choice((0, 1, 5)))
+            waits.limits.cloud_room = float(chance.choice((0, 1, 5)))
             make = chance.choice((clear, restricted))
             call = make(chance.choice((0.02, 0.1, 0.5)), now_s)
             asked.append(call)
@@ -173,7 +183,7 @@ def test_every_call_ends_once_and_what_it_would_do_is_what_it_does(seed: int) ->
             do(actions)
         for _, call in [a for a in answers if a[0] <= now_s]:
             ended[call.id] = ended.get(call.id, 0) + 1
-            do(waits.completed(call.id, now_s))
+            do(waits.ended(call.id, True, now_s))
         answers = [a for a in answers if a[0] > now_s]
         do(waits.tick(now_s))
         assert now_s < 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from gateway.scheduling.deferred import PutOff
+from gateway.scheduling.best_set.deferred import PutOff
 from tests.unit.scheduling.calls import restricted
 from tests.unit.scheduling.overload import overloaded
 

@@ -242,21 +242,21 @@ def test_a_restricted_call_that_may_leave_cannot_be_said() -> None:
 @pytest.mark.parametrize("room", [0, 3])
 def test_no_more_calls_leave_than_the_cloud_has_room_for(room: int) -> None:
     seen, waits = Seen(), scheduler()
-    waits.cloud_room = room
+    waits.limits.cloud_room = room
     seen(waits.arrive(clear(work=16.0), 0.0))
     for _ in range(2 * BATCH):
         seen(waits.arrive(clear(budget_s=0.085), 0.0))
     assert len(seen.spilled) == room
-    assert waits.cloud_room == 0
+    assert waits.limits.cloud_room == 0
 
 
 def test_who_waited_for_the_cloud_leaves_when_it_opens() -> None:
     seen, waits = Seen(), scheduler()
-    waits.cloud_room = 0
+    waits.limits.cloud_room = 0
     seen(waits.arrive(clear(work=16.0), 0.0))
     for _ in range(BATCH + 4):
         seen(waits.arrive(clear(budget_s=0.085, tail=CLOUD), 0.0))
-    waits.cloud_room = math.inf
+    waits.limits.cloud_room = math.inf
     seen(waits.tick(0.001))
     assert len(seen.spilled) == 4
 
@@ -326,13 +326,13 @@ def test_the_lead_follows_the_network_and_the_spread_of_the_batches() -> None:
 def test_a_server_that_answers_sooner_than_the_network_was_thought_to_take_is_learnt_from() -> None:
     """Else nothing would ever be known of a model that takes 0.4 ms."""
     waits, seen = scheduler(lead_s=None, round_trip_s=0.001), Seen()
-    declared_s, now_s = waits.model("gpu-0").predict_s(1.0), 0.0
+    declared_s, now_s = waits.servers.model("gpu-0").predict_s(1.0), 0.0
     for _ in range(400):
         seen(waits.arrive(clear(), now_s))
         now_s += 0.0004
         seen(finish(waits, seen.releases[-1], now_s))
         now_s += 0.01
-    assert waits.model("gpu-0").predict_s(1.0) < declared_s / 4
+    assert waits.servers.model("gpu-0").predict_s(1.0) < declared_s / 4
 
 
 def test_two_batches_whose_answers_come_together_say_nothing_of_the_network() -> None:
@@ -377,19 +377,19 @@ def test_when_no_server_is_up_clear_calls_leave_and_restricted_ones_wait() -> No
     stays, leaves = restricted(), clear()
     for call in (stays, leaves):
         seen(waits.arrive(call, 0.0))
-    seen(waits.server_down("gpu-0", 0.01))
+    seen(waits.mark_up("gpu-0", False, 0.01))
     assert seen.spilled == [leaves]
     assert waits.waiting == 1
     for call in seen.releases[0].calls:
-        seen(waits.failed(call.id, 0.02))
+        seen(waits.ended(call.id, False, 0.02))
     assert len(seen.releases) == 1
-    seen(waits.server_up("gpu-0", 0.1))
+    seen(waits.mark_up("gpu-0", True, 0.1))
     assert stays in seen.sent
 
 
 def test_without_a_server_a_restricted_call_is_refused_when_its_time_is_over() -> None:
     seen, waits = Seen(), scheduler()
-    seen(waits.server_down("gpu-0", 0.0))
+    seen(waits.mark_up("gpu-0", False, 0.0))
     seen(waits.arrive(restricted(budget_s=0.5), 0.0))
     assert seen.refused == []
     assert waits.wake_s < 0.5
@@ -400,11 +400,11 @@ def test_without_a_server_a_restricted_call_is_refused_when_its_time_is_over() -
 
 def test_a_batch_that_failed_teaches_nothing_and_frees_its_server() -> None:
     seen, waits = Seen(), scheduler()
-    model = waits.model("gpu-0")
+    model = waits.servers.model("gpu-0")
     before = model.error.batches
     seen(waits.arrive(clear(), 0.0))
     seen(waits.arrive(clear(), 0.0))
-    seen(waits.failed(seen.sent[0].id, 0.5))
+    seen(waits.ended(seen.sent[0].id, False, 0.5))
     assert model.error.batches == before
     assert len(seen.releases) == 2
 
@@ -416,7 +416,7 @@ def test_a_batch_teaches_its_time_from_when_it_began() -> None:
     seen(waits.tick(0.031))
     seen(finish(waits, seen.releases[0], 0.04))
     seen(finish(waits, seen.releases[1], 0.04 + 0.024))
-    model = waits.model("gpu-0")
+    model = waits.servers.model("gpu-0")
     assert model.predict_s(8.0) == pytest.approx(0.024, rel=0.01)
 
 
@@ -488,7 +488,7 @@ def test_who_has_much_time_is_not_overtaken_for_ever() -> None:
 
 def test_the_same_call_cannot_wait_twice() -> None:
     waits = scheduler()
-    waits.server_down("gpu-0", 0.0)
+    waits.mark_up("gpu-0", False, 0.0)
     call = restricted()
     waits.arrive(call, 0.0)
     with pytest.raises(ValueError, match="waiting already"):

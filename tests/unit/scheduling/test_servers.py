@@ -55,9 +55,9 @@ def test_each_instance_of_a_server_has_a_batch_of_its_own(made: Made) -> None:
     waits.grow("gpu", 3, 0.0)
     seen = come(waits, *(restricted() for _ in range(5)))
     assert [release.server for release in seen.releases] == ["gpu"] * 3
-    assert (waits.in_flight("gpu"), waits.waiting) == (3, 2)
+    assert (waits.servers.in_flight("gpu"), waits.waiting) == (3, 2)
     seen(finish(waits, seen.releases[1], 0.01))  # one long call holds one place
-    assert (waits.in_flight("gpu"), waits.waiting) == (3, 1)
+    assert (waits.servers.in_flight("gpu"), waits.waiting) == (3, 1)
 
 
 @both
@@ -68,7 +68,7 @@ def test_instances_that_are_learnt_of_late_are_used_at_once(made: Made) -> None:
     assert len(seen.releases) == 2
     waits.grow("gpu", 1, 0.0)
     seen(finish(waits, seen.releases[0], 0.01))
-    assert waits.in_flight("gpu") == 2, "they never become fewer"
+    assert waits.servers.in_flight("gpu") == 2, "they never become fewer"
 
 
 @both
@@ -77,10 +77,10 @@ def test_a_limit_holds_for_all_instances_together(made: Made) -> None:
     waits.grow("gpu", 3, 0.0)
     waits.limit("gpu", 3.0, 0.0)
     seen = come(waits, *(restricted() for _ in range(9)))
-    assert waits.in_flight("gpu") == 3
+    assert waits.servers.in_flight("gpu") == 3
     waits.limit("gpu", 4.0, 0.0)
     seen(finish(waits, seen.releases[0], 0.01))
-    assert waits.in_flight("gpu") == 4
+    assert waits.servers.in_flight("gpu") == 4
 
 
 @both
@@ -88,11 +88,11 @@ def test_what_goes_down_takes_all_its_instances_with_it(made: Made) -> None:
     waits = made("a", "b", batch=1)
     for name in ("a", "b"):
         waits.grow(name, 2, 0.0)
-    waits.server_down("a", 0.0)
+    waits.mark_up("a", False, 0.0)
     seen = come(waits, *(restricted() for _ in range(6)))
     assert {release.server for release in seen.releases} == {"b"}
-    seen(waits.server_up("a", 0.0))
-    assert waits.in_flight("a") == 2
+    seen(waits.mark_up("a", True, 0.0))
+    assert waits.servers.in_flight("a") == 2
 
 
 @both
@@ -145,7 +145,7 @@ def test_calls_of_many_rows_are_not_planned_as_if_a_batch_held_as_many_calls() -
 def test_those_who_were_put_off_fill_a_batch_to_its_last_row_and_no_further() -> None:
     waits, seen = scheduler(), Seen()
     seen(waits.arrive(clear(work=16.0), 0.0))
-    waits.cloud_room = 0.0
+    waits.limits.cloud_room = 0.0
     off = [replace(restricted(0.2, work=6.0), rows=6) for _ in range(12)]
     for call in off:
         seen(waits.arrive(call, 0.0))
@@ -171,8 +171,8 @@ def test_a_call_that_is_never_answered_does_not_keep_the_server_from_the_others(
         seen(waits.tick(now_s))
         seen(finish(waits, replace_without(seen.releases[-1], lost), now_s + 0.001))
     assert waits.waiting == 0
-    assert waits.in_flight("gpu-0") >= 1
-    seen(waits.failed(lost.id, 9.0))
+    assert waits.servers.in_flight("gpu-0") >= 1
+    seen(waits.ended(lost.id, False, 9.0))
     assert lost.id not in {call.id for call in seen.releases[-1].calls}
 
 
@@ -184,6 +184,6 @@ def test_what_was_overtaken_counts_until_it_ends() -> None:
     seen(waits.tick(waits.wake_s))
     assert len(seen.releases) == 2
     seen(finish(waits, seen.releases[1], 0.02))
-    assert waits.in_flight("gpu-0") == 1
-    seen(waits.completed(lost.id, 0.03))
-    assert waits.in_flight("gpu-0") == 0
+    assert waits.servers.in_flight("gpu-0") == 1
+    seen(waits.ended(lost.id, True, 0.03))
+    assert waits.servers.in_flight("gpu-0") == 0

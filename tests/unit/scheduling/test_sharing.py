@@ -13,7 +13,7 @@ import pytest
 from gateway.scheduling.calls import Action, QueuedCall, Release, SpillNow
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.scheduler import Scheduler
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import Tuning
 from tests.unit.scheduling.calls import (
     BATCH,

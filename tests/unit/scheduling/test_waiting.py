@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from gateway.scheduling.best_set.waiting import FEW, NOBODY, QueuePosition, Slot, WaitingQueue
 from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.estimates.demand import WaitStretch
-from gateway.scheduling.waiting import FEW, NOBODY, QueuePosition, Slot, WaitingQueue
 
 BATCH = 4
 

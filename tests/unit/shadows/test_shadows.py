@@ -14,10 +14,10 @@ from gateway.core.types import Classification, InferenceRequest, Sensitivity, Zo
 from gateway.pipeline.shadow.shadow import Rules
 from gateway.scheduling.calls import Action, QueuedCall, Scheduling
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.queues import Weights
+from gateway.scheduling.queued_calls import Weights
 from gateway.scheduling.routing.policy import Policy
 from gateway.scheduling.rules.baselines import OnArrival, never
-from gateway.scheduling.sharing import SharedGpu
+from gateway.scheduling.servers.sharing import SharedGpu
 from tests.unit.harness import (
     MODEL,
     Rig,
@@ -318,7 +318,7 @@ def test_what_happens_in_no_server_teaches_nobody() -> None:
     def batches(shadows: dict[str, dict[str, Any]]) -> tuple[int, float]:
         done = run(shadowed(shadows, Traffic(calls=100)))
         ((_, group),) = tuple(done.rig.queues)
-        model = group.scheduling.model("gpu")
+        model = group.scheduling.servers.model("gpu")
         return model.batches, model.fixed_s
 
     assert batches({"never": NEVER, "always": ALWAYS}) == batches({"same": {}})

@@ -106,7 +106,7 @@ def test_the_scheduler_is_the_one_that_the_live_queues_make() -> None:
     best = found.parts(lambda: 0.0, mode).queues.queue("scorer", ("gpu",)).scheduling
     assert isinstance(best, Guarded)
     assert isinstance(best.deciding, Scheduler)
-    assert best.max_batch == 8
+    assert best.limits.max_batch == 8
     rule = found.following("queue_cap").parts(lambda: 0.0, mode)
     assert isinstance(rule.queues.queue("scorer", ("gpu",)).scheduling, OnArrival)
 

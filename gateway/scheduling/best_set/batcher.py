@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import math
 
-from gateway.scheduling.calls import QueuedCall
-from gateway.scheduling.servers import Instance
+from gateway.scheduling.best_set.waiting_calls import WaitingCalls
+from gateway.scheduling.calls import QueuedCall, QueueLimits
+from gateway.scheduling.servers.instance import Instance
 from gateway.scheduling.tuning import Tuning
-from gateway.scheduling.waiting import QueuePosition, WaitingQueue
 
 _FADE = 0.2  # per batch: the last five count
 
 
 class Batcher:
-    """Takes calls out of what its scheduler keeps: the line, and those who were put off."""
-
-    def __init__(
-        self,
-        line: WaitingQueue,
-        places: dict[int | str, QueuePosition],
-        put_off: dict[int | str, QueuedCall],
-        tuning: Tuning,
-        max_batch: int,
-    ) -> None:
-        """`max_batch` is in rows."""
-        self.max_batch = max_batch
+    def __init__(self, waiting: WaitingCalls, tuning: Tuning, limits: QueueLimits) -> None:
         self.fill = 1.0
         """The share of a full batch that is sent while enough wait for one. Where many are cut,
         those who wait are served later than by full batches: whoever reckons with full ones keeps
         more of them than can be in time, who are then the reason for the next cut."""
-        self._line = line
-        self._places = places
-        self._put_off = put_off
+        self._waiting = waiting
+        self._line = waiting.line
+        self._put_off = waiting.put_off.calls
+        self._limits = limits
         self._tuning = tuning
         self._starved = 0.0
 
@@ -44,7 +34,7 @@ class Batcher:
         if self._put_off:
             self._add_put_off(calls, instance, start_s, now_s)
         for call in calls:
-            del self._places[call.id]
+            del self._waiting.positions[call.id]
         return tuple(calls)
 
     def went_full(self) -> None:
@@ -67,8 +57,8 @@ class Batcher:
 
     def _how_many(self, instance: Instance, start_s: float) -> int:
         """The first calls of the line, fewer than fit if one more would make the tightest late."""
-        works, dues = self._line.head(self.max_batch)
-        rows = self.max_batch
+        rows = self._limits.max_batch
+        works, dues = self._line.head(rows)
         safe_s = instance.model.per_work_s * self._tuning.batch_safety
         end_s = start_s + instance.model.fixed_s * self._tuning.batch_safety
         tightest_s = math.inf
@@ -87,9 +77,10 @@ class Batcher:
         return len(works)
 
     def _cut(self, count: int) -> None:
-        rows = [call.rows for call in self._line.calls[: self.max_batch]]
-        if sum(rows) >= self.max_batch:
-            self._sent(sum(rows[:count]) / self.max_batch)
+        most = self._limits.max_batch
+        rows = [call.rows for call in self._line.calls[:most]]
+        if sum(rows) >= most:
+            self._sent(sum(rows[:count]) / most)
 
     def _sent(self, share: float) -> None:
         self.fill += _FADE * (share - self.fill)
@@ -102,7 +93,7 @@ class Batcher:
         # guard: S4.starved-share -> owed = self._starved
         owed = self._starved + len(calls) * self._tuning.starved_share
         self._starved = min(owed, 1.0)
-        rows = self.max_batch - sum(call.rows for call in calls)
+        rows = self._limits.max_batch - sum(call.rows for call in calls)
         room = 0 if self._line.calls else rows
         if room <= 0 and owed >= 1.0:
             room = 1
@@ -122,7 +113,7 @@ class Batcher:
                 continue
             for last in displaced:
                 calls.pop()
-                self._line.add(last, self._places[last.id])
+                self._waiting.rejoin(last)
             calls.append(self._put_off.pop(call.id))
             tightest_s = min(tightest_s, call.deadline_s)
             rows += freed - call.rows

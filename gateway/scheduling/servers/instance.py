@@ -1,32 +1,20 @@
-"""What a server is doing, as far as can be told from what was sent to it and what came back.
-
-A server executes batches one after the other, in each of its instances: copies of a model on one
-server (Triton's instance groups), or the places of a server that batches by itself, where every
-call has one of its own and no batch waits for its longest call (continuous batching).
-
-All times are those at which the gateway sees things: a batch that goes to an idle instance seems to
-begin a round trip after it was sent.
-"""
+"""One instance of a server, with the bursts of calls that it was sent."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
 from gateway.scheduling.calls import QueuedCall
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.estimates.demand import WaitStretch
-from gateway.scheduling.sharing import ALONE, SharedGpu
+from gateway.scheduling.servers.contention import ALONE
+from gateway.scheduling.servers.sharing import SharedGpu
 
 _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S4)
-_ANY = _NONE = 1 << 30
+_ANY = 1 << 30
 _STALE_S = 30.0  # figures that nobody renewed for so long prove nothing
-_LONGER, _SHORTER = (
-    0.125,
-    0.995,
-)  # the lead, after a burst that was split and after one that was not
+_LONGER, _SHORTER = 0.125, 0.995  # the lead, after a burst that was split, and one that was not
 _SPLIT = 0.5  # of a batch of one call: two answers so far from one another are of two batches
 _TRIED_S = 1.0  # a server that seems slower is tried again after so long, whatever it seems
 _OVERDUE = 0.1  # of its time: how much longer than now a batch is taken to last that should be done
@@ -225,7 +213,7 @@ class Instance:
         took_s = self.model.predict_s(self.bursts[0].work)
         return max(self.began_s + took_s, now_s) + max(_OVERDUE * took_s, _LEAST_CHECK_S)
 
-    def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
+    def ended(self, call_id: int | str, now_s: float, answered: bool) -> bool:
         """One of its calls ended. True: a batch has ended with it."""
         self.status.in_flight -= 1
         for at, burst in enumerate(self.bursts):
@@ -314,194 +302,3 @@ class Instance:
         if needs is not None and not self.status.turns:
             self.model.adopt(needs)
         self.status.turns = needs is not None
-
-
-class Servers:
-    """Those of one group, with all calls that they have."""
-
-    def __init__(
-        self,
-        models: Mapping[str, BatchModel],
-        gpus: Mapping[str, SharedGpu] | None = None,
-        round_trip_s: float = 0.0,
-    ) -> None:
-        """`gpus`: those that have other models as well."""
-        self._statuses = {name: ServerStatus(round_trip_s=round_trip_s) for name in models}
-        self.on_gpus = bool(gpus)
-        """Whether any has other models as well, or may have."""
-        self._joined = tuple(gpus or ())
-        for name, gpu in (gpus or {}).items():
-            self._statuses[name].gpu, self._statuses[name].number = gpu, gpu.join()
-        self._instances: list[Instance] = []
-        for name, model in models.items():
-            self._add(name, model)
-        self._first = self._instances[0].status
-        self.demand = self._first.gpu.demand
-        """By which the worth of calls is classed: that of the first server's GPU."""
-        self._with: dict[int | str, Instance] = {}
-        self._find_up()
-
-    def _add(self, name: str, model: BatchModel) -> None:
-        """One more instance; an idle one."""
-        status, number = self._statuses[name], len(self._instances)
-        self._instances.append(Instance(number, name, model, status))
-        heapq.heappush(status.idle, number)
-
-    @property
-    def model(self) -> BatchModel:
-        """What a call's share of a batch is reckoned with, wherever it will be."""
-        return self._instances[0].model
-
-    def server_model(self, name: str) -> BatchModel:
-        return next(i.model for i in self._instances if i.server == name)
-
-    def stand(self, name: str, up: bool) -> None:
-        """A server that goes down gets no more batches; the calls that it has stay its own until
-        they are told of."""
-        self._statuses[name].up = up
-        if up:
-            for instance in self._instances:
-                if instance.server == name:
-                    instance.model.as_usual()
-        self._find_up()
-
-    def grow(self, name: str, instances: int) -> None:
-        """So many of a server's instances execute batches side by side. It only grows."""
-        own = [i for i in self._instances if i.server == name]
-        for _ in range(instances - len(own)):
-            self._add(name, own[0].model)
-        self._find_up()
-
-    def limit(self, name: str, calls: float) -> None:
-        self._statuses[name].most = calls
-
-    # Other models on the same GPUs
-
-    @property
-    def shared(self) -> bool:
-        return self.on_gpus and any(s.gpu.shared for s in self._statuses.values())
-
-    def observe_demand(self, density: float, gpu_s: float, now_s: float, memory_s: float) -> None:
-        """A call came that is worth so much per second: to each server its share of them."""
-        share_s = gpu_s / max(1, len({instance.server for instance in self.up}))
-        for status in self._statuses.values():
-            if status.up and status.gpu.shared:
-                status.gpu.observe_demand(status.number, density, share_s, now_s, memory_s)
-
-    @property
-    def in_turns(self) -> bool:
-        """Whether the models of the first server take turns."""
-        return self._first.gpu.turns and self._first.up
-
-    def stretch(self, reserve: float, margin: float, now_s: float) -> WaitStretch:
-        """By the arrivals of all of these."""
-        return self._first.gpu.stretch(reserve, margin, now_s)
-
-    def want_nothing(self) -> None:
-        """Nobody waits."""
-        for status in self._statuses.values():
-            if status.gpu.shared:
-                status.gpu.wants(status.number, math.inf)
-
-    def want(
-        self,
-        due_s: float,
-        barren: Container[str],
-        now_s: float,
-        lead_s: Callable[[Instance], float],
-    ) -> None:
-        """The first call that waits is due then; `barren` servers are not for any of them."""
-        ready = {i.server for i in self.up if i.due_s(now_s, lead_s(i)) < math.inf}
-        for name, status in self._statuses.items():
-            wanted = name in ready and name not in barren
-            if status.gpu.shared:
-                status.gpu.wants(status.number, due_s if wanted else math.inf)
-
-    def in_flight(self, name: str) -> int:
-        """Calls that were released to a server and have not ended."""
-        return self._statuses[name].in_flight
-
-    def send_one(self, instance: Instance, call: QueuedCall, now_s: float) -> None:
-        """To one that `at_once` has found."""
-        instance.send_one(call, now_s)
-        self._with[call.id] = instance
-
-    def send(self, instance: Instance, calls: tuple[QueuedCall, ...], now_s: float) -> None:
-        instance.send(calls, now_s)
-        sent = self._with
-        for call in calls:
-            sent[call.id] = instance
-
-    def adopt(self, name: str, call: QueuedCall, now_s: float) -> None:
-        """A server has this call already."""
-        busy = [i for i in self._instances if i.server == name]
-        self.send(min(busy, key=lambda i: len(i.bursts)), (call,), now_s)
-
-    def retire(self, now_s: float) -> None:
-        """Nothing more will be sent by these: the other models of their GPUs need not wait."""
-        for status in self._statuses.values():
-            status.gpu.wants(status.number, math.inf)
-            status.gpu.idle(status.number, now_s)
-
-    def leave(self) -> None:
-        """Give the numbers on the GPUs back: the next to join each gets the same."""
-        joined, self._joined = self._joined, ()
-        for name in joined:
-            status = self._statuses[name]
-            status.gpu.leave(status.number)
-
-    def gone(self, call_id: int | str, now_s: float, answered: bool) -> bool:
-        """A call ended, with a server or anywhere else. True: a batch has ended with it."""
-        # guard: A2.single-release -> instance = self._with.get(call_id)
-        instance = self._with.pop(call_id, None)
-        return instance is not None and instance.gone(call_id, now_s, answered)
-
-    def idle(self) -> Instance | None:
-        """The first of those that could begin a batch now, if no other model has its turn."""
-        up = self._statuses_up
-        if len(up) == 1:
-            status = up[0]
-            if not status.idle or (status.gpu.shared and not status.alone):
-                return None
-            return self._instances[status.idle[0]]
-        count = _NONE
-        for status in up:
-            if not status.alone:
-                return None
-            if status.idle and status.idle[0] < count:
-                count = status.idle[0]
-        return None if count == _NONE else self._instances[count]
-
-    def at_once(self, idle: Instance, now_s: float, ahead: bool) -> Instance | None:
-        """Which one a call that meets nobody is sent to, where `idle` has found one: the first to
-        end a batch of one. None where batches that are sent `ahead` may stand before it."""
-        best, least_s, up = None, math.inf, self._statuses_up
-        for status in up:
-            if ahead and status.running:  # guard: S4.express-ahead
-                return None
-            if status.idle and status.most - status.in_flight >= 1.0:
-                if len(up) == 1:
-                    return idle
-                instance = self._instances[status.idle[0]]
-                end_s = now_s + instance.model.predict_s(1.0)
-                first = best is None or instance.number < best.number
-                if end_s < least_s or (end_s == least_s and first):
-                    best, least_s = instance, end_s
-        return best
-
-    def start_s(self, now_s: float) -> float:
-        """When the next batch could begin; inf: no server is up."""
-        up = self.up
-        if len(up) == 1:
-            return up[0].free_s(now_s)
-        if self.idle() is not None:
-            return now_s
-        return min((instance.free_s(now_s) for instance in up), default=math.inf)
-
-    def least_s(self, work: float, now_s: float) -> float:
-        """What a batch takes for certain, at the fastest that is up, or was."""
-        return min(instance.least_s(work, now_s) for instance in self.up or self._instances)
-
-    def _find_up(self) -> None:
-        self.up = [i for i in self._instances if i.status.up]
-        self._statuses_up = [s for s in self._statuses.values() if s.up]
