@@ -37,7 +37,6 @@ from gateway.protocols.http.head import name_in
 from gateway.server import Services, intake
 from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
 from gateway.server.intake import RequestContext
-from gateway.server.openai.alike import AlikeBodies
 from gateway.server.openai.documents import TASKS, read
 from gateway.server.openai.errors import error_body, should_retry
 from gateway.server.openai.events import EventBytes
@@ -98,14 +97,13 @@ class OpenAiFront:
 
 
 class _OpenAiRequestHead(RequestHead):
-    __slots__ = ("_alike", "_bounds", "_operation")
+    __slots__ = ("_bounds", "_operation")
 
     def __init__(self, services: Services, operation: Operation, exchange: HttpExchange) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation = operation
         self._bounds = intake.json_bounds(services.limits)
-        self._alike = AlikeBodies(services.limits.max_json_depth, self._bounds)
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
@@ -115,7 +113,8 @@ class _OpenAiRequestHead(RequestHead):
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         if len(body) > AT_ONCE_BYTES:
             return self._parse_request(body, arrival)
-        return self._request(self._alike.read(body), arrival, 0)
+        depth = self.services.limits.max_json_depth
+        return self._request(strictjson.load_object(body, depth, self._bounds), arrival, 0)
 
     async def _parse_request(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
         depth = self.services.limits.max_json_depth
