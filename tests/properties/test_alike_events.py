@@ -9,7 +9,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.types import Operation
+from gateway.core.operations.chat import CHAT
 from gateway.endpoints.connectors.openai.alike import Alike
 from gateway.endpoints.connectors.openai.connector import Progress
 from gateway.endpoints.connectors.openai.sse import EventParser
@@ -31,7 +31,7 @@ def in_chunk(text: bytes) -> bytes:
 
 
 def progress_of(datas: list[bytes]) -> Progress:
-    found = Progress(Operation.CHAT)
+    found = Progress(CHAT)
     for data in datas:
         found.note(orjson.loads(data))
     return found

@@ -14,6 +14,8 @@ from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import SENT
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.types import (
     CLOUD,
     EVERYWHERE,
@@ -24,7 +26,6 @@ from gateway.core.types import (
     DocumentCall,
     Endpoint,
     InferenceRequest,
-    Operation,
     Sensitivity,
     Tensor,
     TensorCall,
@@ -44,8 +45,8 @@ DECISIONS = (
     Decision((AWAY,), "spill_deadline", ONPREM_ONLY, (("gpu", "down"),), True),
 )
 PAYLOADS = (
-    DocumentCall(Operation.CHAT, {}),
-    DocumentCall(Operation.EMBEDDINGS, {}),
+    DocumentCall(CHAT, {}),
+    DocumentCall(EMBEDDINGS, {}),
     TensorCall(()),
     TensorCall((Tensor("a", "INT8", (2,), b"xx"),)),
     TensorCall((Tensor("a", "INT8", (2,), b"xx"), Tensor("b", "INT8", (1,), b"x"))),

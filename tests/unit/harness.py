@@ -22,6 +22,7 @@ from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
 from gateway.core.errors import UpstreamRefused as Refused
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
@@ -31,7 +32,6 @@ from gateway.core.types import (
     Frame,
     InferenceReply,
     InferenceRequest,
-    Operation,
     Passage,
     Payload,
     Placement,
@@ -537,7 +537,7 @@ def request(
         protocol=WireProtocol.OPENAI,
         tenant="t",
         model=MODEL,
-        payload=payload or DocumentCall(Operation.CHAT, {"messages": [], "user": call}, streamed),
+        payload=payload or DocumentCall(CHAT, {"messages": [], "user": call}, streamed),
         deadline=Deadline.after(budget_s, now_s),
         zones=EVERYWHERE,
         received_s=now_s(),

@@ -1,4 +1,4 @@
-"""The registry of endpoint kinds: settings in, a connector out."""
+"""How each kind of endpoint is connected to: settings in, a connector out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from gateway.config import EndpointSettings
+from gateway.config.endpoint_kinds import KINDS, KSERVE, OPENAI, TRITON, EndpointKind
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
@@ -32,7 +33,7 @@ def build_connector(
     max_answer_bytes: int = MAX_ANSWER_BYTES,
 ) -> Connector:
     """`ports` of the embedded server, for an endpoint that has one."""
-    return KINDS[settings.kind](settings, ports, max_answer_bytes)
+    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes)
 
 
 def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
@@ -81,11 +82,8 @@ def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
     return OpenAiConnector(wire, headers=_headers(settings))
 
 
-KINDS: dict[str, Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]] = {
-    "triton": _triton,
-    "kserve": _kserve,
-    "openai": _openai,
-}
+Build = Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]
+CONNECTORS: dict[EndpointKind, Build] = {TRITON: _triton, KSERVE: _kserve, OPENAI: _openai}
 
 
 def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTarget:

@@ -7,9 +7,9 @@ import logging
 import orjson
 
 from gateway.core.errors import GatewayError, InternalError
+from gateway.core.operations.spec import OperationSpec, StreamForm
 from gateway.core.types import (
     Flow,
-    Operation,
     ReplyStream,
     ServerEvent,
     Sink,
@@ -28,9 +28,9 @@ _OWN_FAILURES = ("error", "response.failed")
 class EventBytes:
     """What a streamed reply looks like on the wire; closing it closes the reply (A3, A4)."""
 
-    def __init__(self, frames: ReplyStream, operation: Operation) -> None:
+    def __init__(self, frames: ReplyStream, operation: OperationSpec) -> None:
         self._frames = frames
-        self._operation = operation
+        self._named = operation.stream is StreamForm.RESPONSES  # events with names
         self._last = b""  # bytes that went out
         self._ended = False
         self._flow = stream_flow(frames)
@@ -48,7 +48,7 @@ class EventBytes:
                 raise InternalError("a frame of another protocol came in an event stream")
         except StopAsyncIteration:
             self._ended = True
-            if self._operation is Operation.RESPONSES:  # its last event says that it is the last
+            if self._named:  # its last event says that it is the last
                 raise
             return _DONE
         except GatewayError as error:
@@ -62,7 +62,7 @@ class EventBytes:
     @property
     def flow(self) -> Flow | None:
         """The frames' own, save for Responses: their failures continue what went out."""
-        complete = self._flow is not None and self._operation is Operation.RESPONSES
+        complete = self._flow is not None and self._named
         return self._flowing if complete else self._flow
 
     async def _flowing(self, sink: Sink) -> None:
@@ -85,7 +85,7 @@ class EventBytes:
     def _broken_off(self, error: GatewayError) -> bytes:
         """In-band, since the status line is long gone; and never `[DONE]` behind it."""
         self._ended = True  # guard: A4.no-done
-        if self._operation is not Operation.RESPONSES:
+        if not self._named:
             return ServerEvent(error_body(error)).framed()
         last = _last_event(self._last)
         if last.event in _OWN_FAILURES:

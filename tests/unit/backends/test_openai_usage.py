@@ -11,7 +11,11 @@ import pytest
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import UpstreamRefused
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, ServedModel, WireProtocol
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, WireProtocol
 from gateway.endpoints.connectors.openai.connector import OpenAiConnector, endpoint_origin
 from gateway.protocols.http_client.wire import ConnectionPool
 from tests.unit.backends.wire_rig import Peer, answer, listening
@@ -66,7 +70,7 @@ async def connected(provider: Provider) -> AsyncIterator[OpenAiConnector]:
 
 
 async def stream(
-    connector: OpenAiConnector, operation: Operation = Operation.CHAT, **more: Any
+    connector: OpenAiConnector, operation: OperationSpec = CHAT, **more: Any
 ) -> tuple[list[Any], int | None]:
     """The documents that the caller gets, and the tokens that are counted."""
     request = InferenceRequest(
@@ -82,7 +86,7 @@ async def stream(
     return events, reply.total_tokens
 
 
-@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COMPLETIONS])
+@pytest.mark.parametrize("operation", [CHAT, COMPLETIONS])
 @pytest.mark.parametrize(
     "more",
     [
@@ -93,7 +97,7 @@ async def stream(
     ],
 )
 async def test_usage_that_nobody_asked_for_is_counted_and_not_shown(
-    more: dict[str, Any], operation: Operation
+    more: dict[str, Any], operation: OperationSpec
 ) -> None:
     provider = Provider()
     async with connected(provider) as connector:
@@ -137,5 +141,5 @@ async def test_responses_have_no_such_option() -> None:
     provider = Provider()
     async with connected(provider) as connector:
         with pytest.raises(Exception, match="broke off"):
-            await stream(connector, Operation.RESPONSES)
+            await stream(connector, RESPONSES)
     assert "stream_options" not in provider.documents[0]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import GatewayError
+from gateway.core.operations.registry import by_path
 from gateway.core.types import (
     ONPREM_ONLY,
     DocumentCall,
@@ -137,7 +138,7 @@ BODIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("more", BODIES)
-@pytest.mark.parametrize("path", [*openai.CALLS])
+@pytest.mark.parametrize("path", [*by_path()])
 async def test_a_field_that_nobody_knows(more: dict[str, Any], path: str) -> None:
     taken = Taken()
     made = services(taken)

@@ -8,7 +8,11 @@ import pytest
 
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import RequestRejected
-from gateway.core.types import Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.server.openai import documents as openai_documents
 from gateway.server.openai.errors import error_document
 
@@ -19,10 +23,9 @@ CATALOG = Catalog(
         "simple": CatalogModel("simple", "infer", ("gpu",)),
     }
 )
-CHAT, TEXT = Operation.CHAT, Operation.COMPLETIONS
-VECTORS, RESPONSES = Operation.EMBEDDINGS, Operation.RESPONSES
+TEXT, VECTORS = COMPLETIONS, EMBEDDINGS
 SAID = [{"role": "user", "content": "hello"}]
-GOOD: dict[Operation, dict[str, Any]] = {
+GOOD: dict[OperationSpec, dict[str, Any]] = {
     CHAT: {"model": "scribe", "messages": SAID},
     TEXT: {"model": "scribe", "prompt": "x"},
     RESPONSES: {"model": "scribe", "input": "x"},
@@ -30,7 +33,7 @@ GOOD: dict[Operation, dict[str, Any]] = {
 }
 
 
-def read(operation: Operation, document: dict[str, Any]) -> tuple[str, bool]:
+def read(operation: OperationSpec, document: dict[str, Any]) -> tuple[str, bool]:
     model, call = openai_documents.read(operation, document, CATALOG)
     assert call.operation is operation
     assert call.document is document  # nothing is dropped or rewritten
@@ -60,7 +63,7 @@ def read(operation: Operation, document: dict[str, Any]) -> tuple[str, bool]:
     ],
 )
 def test_a_good_body_is_taken_as_it_is(
-    operation: Operation, document: dict[str, Any], streamed: bool
+    operation: OperationSpec, document: dict[str, Any], streamed: bool
 ) -> None:
     model = "minilm" if operation is VECTORS else "scribe"
     assert read(operation, {"model": model, **document}) == (model, streamed)
@@ -105,7 +108,7 @@ def test_a_good_body_is_taken_as_it_is(
     ],
 )
 def test_a_bad_body_is_refused_with_the_key(
-    operation: Operation, document: dict[str, Any], status: int, param: str, code: str
+    operation: OperationSpec, document: dict[str, Any], status: int, param: str, code: str
 ) -> None:
     with pytest.raises(RequestRejected) as refused:
         read(operation, GOOD[operation] | document)

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.core.errors import UpstreamUnreachable
-from gateway.core.types import Frame, Operation, ServerEvent, Sink
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.types import Frame, ServerEvent, Sink
 from gateway.server.openai.events import EventBytes
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +57,7 @@ async def test_a_failure_continues_what_flowed(in_chunk: bool) -> None:
         went_out.append(told)
         return True
 
-    stream = EventBytes(Frames(in_chunk), Operation.RESPONSES)
+    stream = EventBytes(Frames(in_chunk), RESPONSES)
     assert await anext(stream) == event(4)
     assert stream.flow is not None
     await stream.flow(Sink(take, take))

@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import OverLimit
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
-    Operation,
     Payload,
     Quota,
     Tensor,
@@ -39,7 +43,7 @@ class Times:
 
 
 def chat(**document: Any) -> DocumentCall:
-    return DocumentCall(Operation.CHAT, {"model": "m", **document})
+    return DocumentCall(CHAT, {"model": "m", **document})
 
 
 def call(*quotas: Quota, payload: Payload | None = None) -> InferenceRequest:
@@ -176,17 +180,17 @@ def test_tensors_have_no_tokens(limits: RateLimits) -> None:
 @pytest.mark.parametrize(
     ("document", "operation", "tokens"),
     [
-        ({"prompt": "x" * 400, "max_tokens": 50}, Operation.COMPLETIONS, 151.0),
-        ({"prompt": "x" * 400}, Operation.COMPLETIONS, 357.0),
-        ({"prompt": "x" * 400, "max_tokens": 50, "n": 3}, Operation.COMPLETIONS, 251.0),
+        ({"prompt": "x" * 400, "max_tokens": 50}, COMPLETIONS, 151.0),
+        ({"prompt": "x" * 400}, COMPLETIONS, 357.0),
+        ({"prompt": "x" * 400, "max_tokens": 50, "n": 3}, COMPLETIONS, 251.0),
         ({"messages": [{"content": [{"text": "x" * 40}]}], "max_completion_tokens": 9},
-         Operation.CHAT, 20.0),
-        ({"input": ["x" * 40, "y" * 40]}, Operation.EMBEDDINGS, 21.0),
-        ({"input": "x" * 40, "max_output_tokens": 5}, Operation.RESPONSES, 16.0),
+         CHAT, 20.0),
+        ({"input": ["x" * 40, "y" * 40]}, EMBEDDINGS, 21.0),
+        ({"input": "x" * 40, "max_output_tokens": 5}, RESPONSES, 16.0),
     ],
 )  # fmt: skip
 def test_tokens_are_estimated_by_letters_in_and_what_is_asked_for(
-    document: dict[str, Any], operation: Operation, tokens: float
+    document: dict[str, Any], operation: OperationSpec, tokens: float
 ) -> None:
     assert estimate.tokens(call(payload=DocumentCall(operation, document))) == tokens
 

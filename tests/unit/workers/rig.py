@@ -12,7 +12,8 @@ from gateway.cluster.workers.memory import Memory
 from gateway.cluster.workers.slots import Slots
 from gateway.config import LimitSettings
 from gateway.core.deadline import Deadline
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, Quota, WireProtocol
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, InferenceRequest, Quota, WireProtocol
 from gateway.pipeline.rate_limits import RateLimits
 
 WORKERS = 3
@@ -35,7 +36,7 @@ class Times:
 def request(tenant: str = "acme", *quotas: Quota, call_id: str = "id") -> InferenceRequest:
     return InferenceRequest(
         id=call_id, protocol=WireProtocol.OPENAI, tenant=tenant, model="m",
-        payload=DocumentCall(Operation.CHAT, {"model": "m", "max_tokens": 99}),
+        payload=DocumentCall(CHAT, {"model": "m", "max_tokens": 99}),
         deadline=Deadline(1e9, lambda: 0.0), quotas=quotas,
     )  # fmt: skip
 

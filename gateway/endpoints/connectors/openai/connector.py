@@ -37,13 +37,14 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.core.operations.registry import by_path
+from gateway.core.operations.spec import OperationSpec, StreamForm
 from gateway.core.types import (
     AT_ONCE_BYTES,
     DocumentCall,
     InferenceRequest,
     JsonBody,
     OneFrame,
-    Operation,
     Passage,
     ServedModel,
     ServerEvent,
@@ -68,12 +69,6 @@ from gateway.protocols.http_client.wire import (
 from gateway.protocols.strictjson import dumps
 
 _NO_SECRETS = ProviderWords({})
-_ROUTES = {
-    Operation.CHAT: "/chat/completions",
-    Operation.COMPLETIONS: "/completions",
-    Operation.EMBEDDINGS: "/embeddings",
-    Operation.RESPONSES: "/responses",
-}
 _ACCEPT = {
     False: (b"accept", b"application/json"),
     True: (b"accept", b"text/event-stream"),
@@ -109,7 +104,7 @@ def endpoint_origin(url: str, tls: Tls | None = None) -> Origin:
 class Progress:
     """How far a stream has come, from what its events say."""
 
-    operation: Operation
+    operation: OperationSpec
     words: ProviderWords = _NO_SECRETS
     ended: bool = False  # said by the protocol itself
     failure: GatewayError | None = None
@@ -120,7 +115,7 @@ class Progress:
 
     def done(self) -> None:
         """`[DONE]` was read. A Responses stream has its own last event, which it cannot replace."""
-        if self.operation is Operation.RESPONSES:
+        if self.operation.stream is StreamForm.RESPONSES:
             self.end()
         self.ended = True
 
@@ -133,7 +128,7 @@ class Progress:
     def note(self, document: dict[str, Any]) -> None:
         if "error" in document or "type" in document or document.get("object") == "error":
             self.failure = failures.in_document(document, self.words)
-        if self.operation is Operation.RESPONSES:
+        if self.operation.stream is StreamForm.RESPONSES:
             self._note_response(document)
             return
         usage = document.get("usage")
@@ -163,7 +158,7 @@ class EventStream:
     def __init__(
         self,
         response: WireStream,
-        operation: Operation,
+        operation: OperationSpec,
         bounds: AnswerBounds,
         words: ProviderWords = _NO_SECRETS,
         without_usage: bool = False,
@@ -302,7 +297,7 @@ class EventStream:
         document = _document(event.data, progress.operation, event.event)
         progress.note(document)
         if progress.failure is not None:
-            return progress.operation is Operation.RESPONSES and self._committed
+            return progress.operation.stream is StreamForm.RESPONSES and self._committed
         if self._without_usage and is_usage_alone(document):
             return False
         self._committed = True
@@ -380,10 +375,13 @@ class OpenAiConnector:
             *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
             (b"content-type", b"application/json"),
         )
-        self._readers = {each: partial(self._whole, each) for each in _ROUTES}
+        operations = by_path()
+        self._readers = {each: partial(self._whole, each) for each in operations.values()}
         self._starts = {
-            (operation, streamed): wire.start("POST", path, (*self._headers, _ACCEPT[streamed]))
-            for operation, path in _ROUTES.items()
+            (operation, streamed): wire.start(
+                "POST", path.removeprefix("/v1"), (*self._headers, _ACCEPT[streamed])
+            )
+            for path, operation in operations.items()
             for streamed in (False, True)
         }
 
@@ -455,7 +453,7 @@ class OpenAiConnector:
     async def aclose(self) -> None:
         await self._wire.aclose()
 
-    def _whole(self, operation: Operation, answer: HttpClientConnection) -> OneFrame:
+    def _whole(self, operation: OperationSpec, answer: HttpClientConnection) -> OneFrame:
         body = answer.body
         if answer.status != 200:
             refusal = body if len(body) <= self._bounds.refusal_bytes else b""
@@ -472,7 +470,7 @@ class OpenAiConnector:
         return OneFrame(JsonBody(body), *counted(usage))
 
     async def _streamed(
-        self, head: bytes, body: bytes, operation: Operation, request: InferenceRequest
+        self, head: bytes, body: bytes, operation: OperationSpec, request: InferenceRequest
     ) -> EventStream:
         response = await self._wire.open(head, body, request.deadline)
         return await self._events(response, request, operation, False)
@@ -481,7 +479,7 @@ class OpenAiConnector:
         self,
         response: WireStream,
         request: InferenceRequest,
-        operation: Operation,
+        operation: OperationSpec,
         without_usage: bool,
     ) -> EventStream:
         try:
@@ -562,7 +560,7 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
     return None
 
 
-def _document(data: bytes, operation: Operation, kind: str = "") -> dict[str, Any]:
+def _document(data: bytes, operation: OperationSpec, kind: str = "") -> dict[str, Any]:
     """What is known of an answer, or of an event of this kind."""
     if len(data) > READ_BYTES:  # guard: A9.answer-passthrough
         return answer_edges(data, operation, kind)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.core.types import DocumentCall, JsonDocument, Operation
+from gateway.core.types import DocumentCall, JsonDocument
 
 _OPTIONS, _INCLUDE = "stream_options", "include_usage"
-_WITH_OPTIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS})
 _NOT_KNOWN = frozenset({400, 422})
 
 
@@ -19,7 +18,7 @@ class StreamUsage:
 
     def asks(self, call: DocumentCall, model: str) -> bool:
         """Whether it is to be asked for a caller who has not."""
-        if not call.streamed or call.operation not in _WITH_OPTIONS or model in self._refusing:
+        if not call.streamed or not call.operation.usage_option or model in self._refusing:
             return False
         options = call.document.get(_OPTIONS)
         return options is None or (isinstance(options, dict) and options.get(_INCLUDE) is not True)
