@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.rerank import RERANK
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.operations.tensors import INFER
@@ -35,5 +36,5 @@ def tasks() -> list[str]:
     return list(dict.fromkeys(spec.task for spec in OPERATIONS.values()))
 
 
-for _spec in (INFER, EMBEDDINGS, CHAT, COMPLETIONS, RESPONSES):
+for _spec in (INFER, EMBEDDINGS, CHAT, COMPLETIONS, RESPONSES, RERANK):
     register(_spec)

@@ -26,6 +26,7 @@ from gateway.core.errors import (
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.rerank import RERANK
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
@@ -277,6 +278,7 @@ async def test_what_was_parsed_is_what_is_sent(provider: Provider) -> None:
         (COMPLETIONS, "/completions"),
         (EMBEDDINGS, "/embeddings"),
         (RESPONSES, "/responses"),
+        (RERANK, "/rerank"),
     ],
 )
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/openai/v1"])

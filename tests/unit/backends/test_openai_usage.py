@@ -15,8 +15,9 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, WireProtocol
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, Usage, WireProtocol
 from gateway.endpoints.connectors.openai.connector import OpenAiConnector, endpoint_origin
+from gateway.endpoints.connectors.openai.usage import token_counts
 from gateway.protocols.http_client.wire import ConnectionPool
 from tests.unit.backends.wire_rig import Peer, answer, listening
 
@@ -143,3 +144,28 @@ async def test_responses_have_no_such_option() -> None:
         with pytest.raises(Exception, match="broke off"):
             await stream(connector, RESPONSES)
     assert "stream_options" not in provider.documents[0]
+
+
+@pytest.mark.parametrize(
+    ("usage", "writes", "total", "parts"),
+    [
+        ({"prompt_tokens": 400, "completion_tokens": 60, "total_tokens": 460}, True, 460,
+         Usage(400, 60)),
+        ({"prompt_tokens": 400, "completion_tokens": 60, "total_tokens": 460,
+          "prompt_tokens_details": {"cached_tokens": 128}}, True, 460, Usage(400, 60, 128)),
+        ({"input_tokens": 4, "output_tokens": 6, "total_tokens": 10,
+          "input_tokens_details": {"cached_tokens": 9}}, True, 10, Usage(4, 6, 4)),
+        ({"prompt_tokens": 7, "total_tokens": 7}, False, 7, Usage(7, 0)),  # embeddings
+        ({"total_tokens": 7}, False, 7, Usage(7, 0)),  # of a rerank by Jina
+        ({"total_tokens": 7}, True, 7, None),
+        ({"prompt_tokens": 4, "total_tokens": 10}, True, 10, Usage(4, 6)),
+        ({"prompt_tokens": -1, "input_tokens": 3}, True, None, Usage(3, 0)),
+        ({"prompt_tokens": True, "total_tokens": "7"}, True, None, None),
+        ({"prompt_tokens": 10**10, "completion_tokens": 1.0}, True, None, Usage(10**9, 0)),
+        ({"prompt_tokens": 4, "prompt_tokens_details": 7}, True, None, Usage(4, 0)),
+    ],
+)  # fmt: skip
+def test_counts_are_read_by_whichever_name_they_have(
+    usage: dict[str, Any], writes: bool, total: int | None, parts: Usage | None
+) -> None:
+    assert token_counts(usage, writes) == (total, parts)

@@ -147,9 +147,9 @@ async def test_a_field_that_nobody_knows(more: dict[str, Any], path: str) -> Non
         "/v1/completions": {"model": MODEL, "prompt": "hello"},
         "/v1/embeddings": {"model": MODEL, "input": "hello"},
         "/v1/responses": {"model": MODEL, "input": "hello"},
+        "/v1/rerank": {"model": MODEL, "query": "hello", "documents": ["hello"]},
     }
-    if path == "/v1/embeddings":
-        object.__setattr__(made.catalog.models[MODEL], "task", "embeddings")
+    object.__setattr__(made.catalog.models[MODEL], "task", by_path()[path].task)
     async with http_rig.serving(App(made, [openai.front(made)])) as port:
         said = [("content-type", "application/json")]
         body = json.dumps({**documents[path], **more}).encode()

@@ -11,6 +11,7 @@ from gateway.core.errors import RequestRejected
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.rerank import RERANK
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.server.openai import documents as openai_documents
@@ -21,6 +22,7 @@ CATALOG = Catalog(
         "scribe": CatalogModel("scribe", "generate", ("gpu",)),
         "minilm": CatalogModel("minilm", "embeddings", ("gpu",)),
         "simple": CatalogModel("simple", "infer", ("gpu",)),
+        "judge": CatalogModel("judge", "rerank", ("gpu",)),
     }
 )
 TEXT, VECTORS = COMPLETIONS, EMBEDDINGS
@@ -30,6 +32,7 @@ GOOD: dict[OperationSpec, dict[str, Any]] = {
     TEXT: {"model": "scribe", "prompt": "x"},
     RESPONSES: {"model": "scribe", "input": "x"},
     VECTORS: {"model": "minilm", "input": "x"},
+    RERANK: {"model": "judge", "query": "x", "documents": ["x"]},
 }
 
 
@@ -54,6 +57,7 @@ def read(operation: OperationSpec, document: dict[str, Any]) -> tuple[str, bool]
         (TEXT, {"prompt": [1, 2]}, False),
         (TEXT, {"prompt": [[1, 2], [3]]}, False),
         (RESPONSES, {"input": "x"}, False),
+        (RERANK, {"query": "x", "documents": ["x", {"text": "y"}], "stream": False}, False),
         (RESPONSES, {"input": SAID, "stream": True}, True),
         (RESPONSES, {"previous_response_id": "resp_1"}, False),
         (RESPONSES, {"input": "x", "background": False, "store": True}, False),
@@ -65,7 +69,7 @@ def read(operation: OperationSpec, document: dict[str, Any]) -> tuple[str, bool]
 def test_a_good_body_is_taken_as_it_is(
     operation: OperationSpec, document: dict[str, Any], streamed: bool
 ) -> None:
-    model = "minilm" if operation is VECTORS else "scribe"
+    model = {VECTORS: "minilm", RERANK: "judge"}.get(operation, "scribe")
     assert read(operation, {"model": model, **document}) == (model, streamed)
 
 
@@ -105,6 +109,17 @@ def test_a_good_body_is_taken_as_it_is(
         (RESPONSES, {"input": ["x"]}, 400, "input[0]", "invalid_type"),
         (RESPONSES, {"background": True}, 400, "background", "not_offered"),
         (RESPONSES, {"background": "yes"}, 400, "background", "invalid_type"),
+        (RERANK, {"model": "scribe"}, 400, "model", "invalid_value"),
+        (RERANK, {"stream": True}, 400, "stream", "invalid_value"),
+        (RERANK, {"query": None}, 400, "query", "missing_required_parameter"),
+        (RERANK, {"query": {"image": "x"}}, 400, "query", "invalid_type"),
+        (RERANK, {"documents": None}, 400, "documents", "missing_required_parameter"),
+        (RERANK, {"documents": []}, 400, "documents", "invalid_value"),
+        (RERANK, {"documents": "x"}, 400, "documents", "invalid_type"),
+        (RERANK, {"documents": ["x", 5]}, 400, "documents[1]", "invalid_type"),
+        (RERANK, {"documents": [{"text": 5}]}, 400, "documents[0]", "invalid_type"),
+        (RERANK, {"documents": [{"image": "x"}]}, 400, "documents[0]", "invalid_type"),
+        (RERANK, {"documents": [{"text": "x", "image": "x"}]}, 400, "documents[0]", "invalid_type"),
     ],
 )
 def test_a_bad_body_is_refused_with_the_key(

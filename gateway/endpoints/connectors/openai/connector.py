@@ -54,7 +54,12 @@ from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.alike import Alike
 from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
 from gateway.endpoints.connectors.openai.sse import EventParser
-from gateway.endpoints.connectors.openai.usage import StreamUsage, asking, is_usage_alone
+from gateway.endpoints.connectors.openai.usage import (
+    StreamUsage,
+    asking,
+    is_usage_alone,
+    token_counts,
+)
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
 from gateway.protocols.http_client.connection import HttpClientConnection
@@ -78,8 +83,6 @@ _DONE = b"[DONE]"
 REST_S = 0.5  # of a connection between two calls: no answer says to which of them it belongs
 _TURN_BYTES = 8 * 1024  # of events that are read before others have their turn
 _LEARNS = 8  # so many events that nothing is like: then their stream has none that are
-_MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
-_COUNTS = ("total_tokens", "prompt_tokens", "completion_tokens")
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 
 
@@ -132,8 +135,8 @@ class Progress:
             self._note_response(document)
             return
         usage = document.get("usage")
-        if isinstance(usage, dict) and _total(usage) is not None:
-            self.total_tokens, self.usage = counted(usage)
+        if isinstance(usage, dict) and type(usage.get("total_tokens")) is int:
+            self.total_tokens, self.usage = token_counts(usage)
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and isinstance(at := choice.get("index", 0), int):
@@ -149,7 +152,7 @@ class Progress:
             response = document.get("response")
             usage = response.get("usage") if isinstance(response, dict) else None
             if isinstance(usage, dict):
-                self.total_tokens, self.usage = counted(usage)
+                self.total_tokens, self.usage = token_counts(usage)
 
 
 class EventStream:
@@ -467,7 +470,7 @@ class OpenAiConnector:
         usage = document.get("usage")
         if type(usage) is not dict:
             return OneFrame(JsonBody(body))
-        return OneFrame(JsonBody(body), *counted(usage))
+        return OneFrame(JsonBody(body), *token_counts(usage, operation.writes))
 
     async def _streamed(
         self, head: bytes, body: bytes, operation: OperationSpec, request: InferenceRequest
@@ -522,42 +525,6 @@ def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
     if request.tracestate:
         headers += ((b"tracestate", request.tracestate.encode()),)
     return headers
-
-
-def counted(usage: Mapping[str, Any]) -> tuple[int | None, Usage | None]:
-    """All tokens, and their parts: as chat and completions name them, or as Responses do."""
-    if len(usage) == 3:
-        total, given, written = map(usage.get, _COUNTS)
-        if type(total) is type(given) is type(written) is int and (
-            0 <= given <= _MOST_TOKENS >= written >= 0
-        ):
-            return total, Usage(given, written)
-    return _total(usage), _parts(usage)
-
-
-def _total(usage: Mapping[str, Any]) -> int | None:
-    tokens = usage.get("total_tokens")
-    return tokens if type(tokens) is int else None
-
-
-def _parts(usage: Mapping[str, Any]) -> Usage | None:
-    given = _tokens(usage, "prompt_tokens", "input_tokens")
-    if given is None:
-        return None
-    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
-    cached = _tokens(details, "cached_tokens") if isinstance(details, dict) else None
-    written = _tokens(usage, "completion_tokens", "output_tokens")
-    if written is None:  # embeddings have none; else the total has what is not told apart
-        written = max(0, (_total(usage) or 0) - given)
-    return Usage(given, written, min(cached or 0, given))
-
-
-def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
-    for name in names:
-        count = usage.get(name)
-        if type(count) is int and count >= 0:
-            return min(count, _MOST_TOKENS)
-    return None
 
 
 def _document(data: bytes, operation: OperationSpec, kind: str = "") -> dict[str, Any]:

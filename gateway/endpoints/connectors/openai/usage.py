@@ -1,13 +1,18 @@
-"""Usage of streams: asked of the provider for the record, and shown to callers who asked for it."""
+"""What a call took: read from answers, and asked of providers whose streams tell it on request.
+
+Only callers who have asked for it get the event that tells it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gateway.core.types import DocumentCall, JsonDocument
+from gateway.core.types import DocumentCall, JsonDocument, Usage
 
 _OPTIONS, _INCLUDE = "stream_options", "include_usage"
 _NOT_KNOWN = frozenset({400, 422})
+_MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
 
 
 class StreamUsage:
@@ -38,3 +43,29 @@ def asking(document: JsonDocument) -> JsonDocument:
 def is_usage_alone(document: dict[str, Any]) -> bool:
     """Whether an event says what the call took and nothing else."""
     return not document.get("choices") and isinstance(document.get("usage"), dict)
+
+
+def token_counts(usage: Mapping[str, Any], writes: bool = True) -> tuple[int | None, Usage | None]:
+    """All tokens, and their parts: as chat and completions name them, or as Responses do. `writes`:
+    the answer has tokens of its own; else those of the call may be told as the total alone."""
+    get = usage.get
+    total = get("total_tokens")
+    if type(total) is not int:
+        total = None
+    given = _tokens(get("prompt_tokens"), get("input_tokens"), None if writes else total)
+    if given is None:
+        return total, None
+    details = get("prompt_tokens_details", get("input_tokens_details"))
+    cached = _tokens(details.get("cached_tokens")) if isinstance(details, dict) else None
+    written = _tokens(get("completion_tokens"), get("output_tokens"))
+    if written is None:  # embeddings have none; else the total has what is not told apart
+        written = max(0, (total or 0) - given)
+    return total, Usage(given, written, min(cached or 0, given))
+
+
+def _tokens(*counts: Any) -> int | None:
+    """The first that is one."""
+    for count in counts:
+        if type(count) is int and count >= 0:
+            return min(count, _MOST_TOKENS)
+    return None
