@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.core.operations.chat import CHAT
 from gateway.endpoints.connectors.openai.alike import Alike
-from gateway.endpoints.connectors.openai.connector import Progress
+from gateway.endpoints.connectors.openai.event_stream import Progress
 from gateway.endpoints.connectors.openai.sse import EventParser
 
 WORDS = st.text('aé😀"\\ \n', max_size=8) | st.sampled_from(['","usage":{}', "\n\ndata: "])

@@ -13,7 +13,7 @@ from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
-from gateway.endpoints.connectors.openai.connector import REST_S, OpenAiConnector, endpoint_origin
+from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Tls
 from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
 

@@ -32,12 +32,12 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors.open_inference.grpc_failures import ours
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
-from gateway.endpoints.connectors.openai.connector import (
-    EventStream,
+from gateway.endpoints.connectors.openai.event_stream import EventStream
+from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
+from gateway.endpoints.connectors.openai.provider import (
     OpenAiConnector,
     endpoint_origin,
 )
-from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
 from gateway.protocols.http2.message import GrpcStatusError
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.wire import ConnectionPool, WireAnswer, WireRequest
@@ -286,7 +286,7 @@ async def test_a_large_answer_goes_on_as_it_came_and_is_counted(
         parsed[len(text)] += 1
         return json.loads(text)
 
-    monkeypatch.setattr("gateway.endpoints.connectors.openai.connector.orjson.loads", loads)
+    monkeypatch.setattr("gateway.endpoints.connectors.openai.event_stream.orjson.loads", loads)
     body = b'{"choices":' + LISTS + b',"usage":' + orjson.dumps(PARTS) + b"}"
     share = AnswerShare(HeldBytes(16 * MB), "a")
     async with asyncio.timeout(20):

@@ -41,9 +41,8 @@ from gateway.core.types import (
     WireProtocol,
     in_chunk,
 )
-from gateway.endpoints.connectors.openai.connector import (
-    AnswerBounds,
-    EventStream,
+from gateway.endpoints.connectors.openai.event_stream import AnswerBounds, EventStream
+from gateway.endpoints.connectors.openai.provider import (
     OpenAiConnector,
     endpoint_origin,
 )

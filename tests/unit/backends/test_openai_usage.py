@@ -16,7 +16,7 @@ from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, Usage, WireProtocol
-from gateway.endpoints.connectors.openai.connector import OpenAiConnector, endpoint_origin
+from gateway.endpoints.connectors.openai.provider import OpenAiConnector, endpoint_origin
 from gateway.endpoints.connectors.openai.usage import token_counts
 from gateway.protocols.http_client.wire import ConnectionPool
 from tests.unit.backends.wire_rig import Peer, answer, listening
