@@ -58,6 +58,7 @@ from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.retries import RetryBudget
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.routing.policy import Policy
+from tests.unit.limits.holders import holders
 
 T = TypeVar("T")
 MODEL = "m"
@@ -454,7 +455,7 @@ class Rig:
         held: dict[str, float] = {
             "admission": self.admission.inside,
             "accounts": self.accounts.open_calls,
-            "limits": sum(h.inside for h in self.limits._holders.values()),
+            "limits": sum(h.inside for h in holders(self.limits)),
             "wait for the cloud": self.clouds.waiting,
             "cuttable": len(self.pipeline._open) + len(self.pipeline._waiting),
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,

@@ -159,7 +159,8 @@ async def test_responses_have_no_such_option() -> None:
         ({"total_tokens": 7}, False, 7, Usage(7, 0)),  # of a rerank by Jina
         ({"total_tokens": 7}, True, 7, None),
         ({"prompt_tokens": 4, "total_tokens": 10}, True, 10, Usage(4, 6)),
-        ({"prompt_tokens": -1, "input_tokens": 3}, True, None, Usage(3, 0)),
+        ({"prompt_tokens": -1, "total_tokens": 3}, True, 3, None),
+        ({"prompt_tokens": 4, "completion_tokens": -1, "total_tokens": 6}, True, 6, Usage(4, 2)),
         ({"prompt_tokens": True, "total_tokens": "7"}, True, None, None),
         ({"prompt_tokens": 10**10, "completion_tokens": 1.0}, True, None, Usage(10**9, 0)),
         ({"prompt_tokens": 4, "prompt_tokens_details": 7}, True, None, Usage(4, 0)),

@@ -28,6 +28,7 @@ from gateway.core.types import (
 )
 from gateway.pipeline.rate_limits import QuotaReservation, RateLimits, estimate
 from gateway.pipeline.rate_limits.bucket import Bucket
+from tests.unit.limits.holders import holders
 
 KEY = Quota("key a", "key", "acme", requests_per_minute=3)
 TENANT = Quota("tenant acme", "tenant", "acme", concurrent=2)
@@ -109,8 +110,9 @@ def test_a_call_that_is_refused_for_one_limit_takes_nothing_of_the_others(
     limits.enter(call(full))
     for _ in range(9):
         assert over(limits, call(KEY, full)).reason == "concurrent_limit"
-    assert limits._holders["key a"].requests is not None
-    assert limits._holders["key a"].requests.level(100.0) == 3
+    requests = holders(limits)["key a"].requests
+    assert requests is not None
+    assert requests.level(100.0) == 3
 
 
 def test_a_place_is_given_back_once(limits: RateLimits) -> None:
@@ -123,7 +125,7 @@ def test_a_place_is_given_back_once(limits: RateLimits) -> None:
 
 
 def left(limits: RateLimits, times: Times) -> float:
-    bucket = limits._holders[TOKENS.holder].tokens
+    bucket = holders(limits)[TOKENS.holder].tokens
     assert bucket is not None
     return bucket.level(times.now_s)
 
@@ -223,7 +225,7 @@ def test_who_has_no_limits_is_told_nothing_and_nothing_is_remembered(limits: Rat
     share = limits.enter(call())
     assert share.headers() == {}
     share.settle(5, True)
-    assert len(limits) == 0
+    assert len(holders(limits)) == 0
 
 
 def test_keys_that_rest_are_forgotten(limits: RateLimits, times: Times) -> None:
@@ -232,8 +234,8 @@ def test_keys_that_rest_are_forgotten(limits: RateLimits, times: Times) -> None:
     for at in range(10_000):
         times.now_s += 1.0
         limits.enter(call(replace(KEY, holder=f"key {at}"))).settle(None, True)
-    assert len(limits) < 3000
-    assert limits._holders[TENANT.holder].inside == 1
+    assert len(holders(limits)) < 3000
+    assert holders(limits)[TENANT.holder].inside == 1
     stays.settle(None, True)
 
 
@@ -286,7 +288,7 @@ def test_no_order_of_calls_gets_more_than_the_limits(
         assert within <= per_minute + (entered[-1] - since_s) * per_minute / 60 + 1e-6
     for share in open_calls:
         share.settle(None, False)
-    assert sum(h.inside for h in limits._holders.values()) == 0
+    assert sum(h.inside for h in holders(limits)) == 0
 
 
 def test_a_bucket_never_holds_more_than_a_minutes_worth() -> None:

@@ -49,23 +49,23 @@ def token_counts(usage: Mapping[str, Any], writes: bool = True) -> tuple[int | N
     """All tokens, and their parts: as chat and completions name them, or as Responses do. `writes`:
     the answer has tokens of its own; else those of the call may be told as the total alone."""
     get = usage.get
-    total = get("total_tokens")
+    total, given, written = get("total_tokens"), get("prompt_tokens"), get("completion_tokens")
     if type(total) is not int:
         total = None
-    given = _tokens(get("prompt_tokens"), get("input_tokens"), None if writes else total)
     if given is None:
+        given = get("input_tokens")
+        if given is None and not writes:
+            given = total
+    if type(given) is not int or given < 0:
         return total, None
-    details = get("prompt_tokens_details", get("input_tokens_details"))
-    cached = _tokens(details.get("cached_tokens")) if isinstance(details, dict) else None
-    written = _tokens(get("completion_tokens"), get("output_tokens"))
-    if written is None:  # embeddings have none; else the total has what is not told apart
+    if written is None:
+        written = get("output_tokens")
+    if type(written) is not int or written < 0:  # embeddings have none; else the total has it
         written = max(0, (total or 0) - given)
-    return total, Usage(given, written, min(cached or 0, given))
-
-
-def _tokens(*counts: Any) -> int | None:
-    """The first that is one."""
-    for count in counts:
-        if type(count) is int and count >= 0:
-            return min(count, _MOST_TOKENS)
-    return None
+    details = get("prompt_tokens_details") or get("input_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    if type(cached) is not int or cached < 0:
+        cached = 0
+    if given > _MOST_TOKENS or written > _MOST_TOKENS:
+        given, written = min(given, _MOST_TOKENS), min(written, _MOST_TOKENS)
+    return total, Usage(given, written, cached if cached < given else given)
