@@ -18,15 +18,9 @@ from operator import itemgetter
 from typing import Any, Final
 
 from gateway.accounting.metrics import Metrics
-from gateway.core.types import Attempt, InferenceRequest, Operation, Outcome, Usage
+from gateway.core.operations.registry import OPERATIONS
+from gateway.core.types import Attempt, InferenceRequest, Outcome, Usage
 
-OPERATIONS = {
-    Operation.CHAT: "chat",
-    Operation.COMPLETIONS: "text_completion",
-    Operation.EMBEDDINGS: "embeddings",
-    Operation.RESPONSES: "chat",  # the conventions have no name of their own for it
-}
-_BY_NAME: Final = {operation.value: name for operation, name in OPERATIONS.items()}
 AT_ONCE: Final = 256  # calls; a millisecond's work
 
 Record = Mapping[str, Any]
@@ -65,7 +59,7 @@ class Measures:
 
     def begun(self, request: InferenceRequest, endpoint: str, now_s: float) -> None:
         """The first frame of a streamed answer is there."""
-        if (operation := OPERATIONS.get(request.operation)) is not None:
+        if operation := request.operation.metric:
             self._metrics.gen_ai_first_token.labels(operation, endpoint, request.model).observe(
                 now_s - request.received_s
             )
@@ -73,8 +67,8 @@ class Measures:
     def streamed(self, request: InferenceRequest, served: Attempt, took_s: float) -> None:
         """A streamed answer has ended well, so long after its first frame. Of one whose tokens
         nobody counted nothing is told: an event may hold several of them."""
-        operation = OPERATIONS.get(request.operation)
-        if operation is None or served.usage is None or served.usage.output_tokens < 2:
+        operation = request.operation.metric
+        if not operation or served.usage is None or served.usage.output_tokens < 2:
             return
         self._metrics.gen_ai_each_token.labels(operation, served.endpoint, request.model).observe(
             took_s / (served.usage.output_tokens - 1)
@@ -102,8 +96,9 @@ class Measures:
         metrics.attempts.labels(endpoint, zone, result).inc(len(some))
         if spent_usd := sum(tried[_PRICE_USD] for tried in some):
             metrics.spend_usd.labels(endpoint, zone).inc(spent_usd)
-        name = _BY_NAME.get(operation)
-        if name is None:
+        spec = OPERATIONS[operation]
+        name = spec.metric
+        if not name:
             return
         error = "" if result == "served" else result
         metrics.gen_ai_client_duration.labels(name, endpoint, model, error).observe_all(took_s)
@@ -112,7 +107,7 @@ class Measures:
             metrics.gen_ai_tokens.labels(name, endpoint, model, "input", zone).observe_all(
                 [usage.input_tokens for usage in usages]
             )
-        if usages and operation != Operation.EMBEDDINGS.value:
+        if usages and spec.writes:
             metrics.gen_ai_tokens.labels(name, endpoint, model, "output", zone).observe_all(
                 [usage.output_tokens for usage in usages]
             )
@@ -133,7 +128,7 @@ class Measures:
             metrics.budget_used.labels(model, zone).observe_all(
                 [took / budget for took, budget in budgets if budget > 0]
             )
-        if (name := _BY_NAME.get(operation)) is not None:
+        if name := OPERATIONS[operation].metric:
             error = "" if outcome == Outcome.SERVED.value else outcome
             metrics.gen_ai_server_duration.labels(name, model, error).observe_all(took_s)
         if sensitivity is not None:

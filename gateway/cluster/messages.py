@@ -21,12 +21,12 @@ from typing import Any
 
 from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.core.operations.registry import OPERATIONS
 from gateway.core.types import (
     DocumentCall,
     Frame,
     GrpcMessage,
     JsonBody,
-    Operation,
     Parameter,
     Payload,
     RequestedOutput,
@@ -138,7 +138,7 @@ def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
 def _pack_payload(payload: Payload) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     if isinstance(payload, DocumentCall):
         body = strictjson.dumps(payload.document)
-        return {"operation": payload.operation.value, "streamed": payload.streamed}, (body,)
+        return {"operation": payload.operation.name, "streamed": payload.streamed}, (body,)
     head = {
         "inputs": [
             [t.name, t.datatype, t.shape, len(t.data), dict(t.parameters)] for t in payload.inputs
@@ -156,7 +156,7 @@ def _payload(head: dict[str, Any], tail: memoryview) -> Payload:
     streamed = bool(head["streamed"])
     if "operation" in head:
         document = strictjson.load_object(bytes(tail), _MAX_DEPTH)
-        return DocumentCall(Operation(head["operation"]), document, streamed)
+        return DocumentCall(OPERATIONS[head["operation"]], document, streamed)
     inputs, at = [], 0
     for name, datatype, shape, size, parameters in head["inputs"]:
         data = bytes(tail[at : at + int(size)])

@@ -15,7 +15,7 @@ class CatalogModel:
     """One model: what its inputs are, and which endpoints may serve it."""
 
     name: str
-    task: str  # infer | embeddings | generate
+    task: str  # of the operations that it serves
     endpoints: tuple[str, ...]
     text_inputs: frozenset[str] = frozenset()
     tensors_clear: bool = False  # the declared class of inputs that are not text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import Annotated, Literal
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
 
 from gateway.core.yaml_document import Where
 
@@ -54,6 +55,34 @@ class Contradiction(ValueError):
     def __init__(self, where: Where, message: str) -> None:
         super().__init__(message)
         self.where, self.message = where, message
+
+
+class KnownWord:
+    """For a field that is one of some words; which ones is looked up for each value."""
+
+    def __init__(self, words: Callable[[], Sequence[str]]) -> None:
+        self._words = words
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "enum": list(self._words())}
+
+    def _check(self, word: str) -> str:
+        words = self._words()
+        if word not in words:
+            *first, last = map(repr, words)
+            raise PydanticCustomError(
+                "literal_error",
+                "Input should be {expected}",
+                {"expected": f"{', '.join(first)} or {last}"},
+            )
+        return word
 
 
 class Section(BaseModel):

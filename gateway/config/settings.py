@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gateway.config import external_addresses
+from gateway.config.endpoint_kinds import KINDS
 from gateway.config.section import Contradiction, Name, Section, known
 from gateway.config.sections.audit import AuditSettings
 from gateway.config.sections.callers import (
@@ -251,8 +252,9 @@ class Settings(Section):
         endpoint = self.endpoints[name]
         if endpoint.zone is not Zone.ONPREM:
             raise Contradiction(where, f"{name!r} is not in zone onprem; take one that is")
-        if endpoint.kind == "openai":
-            raise Contradiction(where, f"{name!r} speaks OpenAI and cannot serve tensors")
+        kind = KINDS[endpoint.kind]
+        if not kind.tensors:
+            raise Contradiction(where, f"{name!r} speaks {kind.protocol} and cannot serve tensors")
 
     def _check_workers(self) -> None:
         if self.listen.workers == 1:

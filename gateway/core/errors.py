@@ -83,6 +83,19 @@ class InvalidBudget(RequestRejected):
     reason = "invalid_latency_budget"
 
 
+MISSING, WRONG_TYPE, WRONG_VALUE = "missing_required_parameter", "invalid_type", "invalid_value"
+NOT_OFFERED = "not_offered"
+
+
+class InvalidField(RequestRejected):
+    """A key of the body that is missing or wrong. `param` names it, never what it held."""
+
+    def __init__(self, param: str, message: str, code: str = WRONG_VALUE) -> None:
+        super().__init__(f"{param}: {message}")
+        self.param = param
+        self.code = code
+
+
 class Unauthenticated(RequestRejected):
     http_status, grpc_status, reason = 401, "UNAUTHENTICATED", "unauthenticated"
 

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
 from gateway.core.trace_context import UNTRACED, Untraced
 
@@ -62,14 +64,6 @@ class WireProtocol(WordEnum):
     OPENAI = "openai"
 
 
-class Operation(WordEnum):
-    INFER = "infer"
-    CHAT = "chat.completions"
-    COMPLETIONS = "completions"
-    EMBEDDINGS = "embeddings"
-    RESPONSES = "responses"
-
-
 class Spill(WordEnum):
     """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
 
@@ -114,8 +108,8 @@ class TensorCall:
     streamed: bool = False  # came by ModelStreamInfer: any number of responses
 
     @property
-    def operation(self) -> Operation:
-        return Operation.INFER
+    def operation(self) -> OperationSpec:
+        return INFER
 
     @property
     def sequence(self) -> int | str | None:
@@ -132,7 +126,7 @@ AT_ONCE_BYTES = 64 * 1024
 class DocumentCall:
     """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
 
-    operation: Operation
+    operation: OperationSpec
     document: JsonDocument = field(repr=False)
     streamed: bool = False
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
@@ -213,7 +207,7 @@ class InferenceRequest:
         return self.recorded_trace or self.traceparent[3:35]
 
     @property
-    def operation(self) -> Operation:
+    def operation(self) -> OperationSpec:
         return self.payload.operation
 
     @property
@@ -280,7 +274,7 @@ class Endpoint:
 
     name: str
     zone: Zone
-    kind: str  # triton | kserve | openai
+    kind: str  # the name of an `EndpointKind`
     models: Mapping[str, ServedModel] = field(default_factory=dict, repr=False)
 
 

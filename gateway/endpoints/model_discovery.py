@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
+from gateway.config.endpoint_kinds import KINDS
 from gateway.config.model_catalog import Catalog, CatalogModel, TensorNames
 from gateway.core import ambient
 from gateway.core.deadline import Clock
@@ -65,7 +66,7 @@ class ServerCensus:
         self._hold_apart(name, state)  # guard: E4.untried-server
         if state.inspector is None:
             return True
-        if state.settings.kind != "triton":
+        if not KINDS[state.settings.kind].extensions:
             tried = await self._try_rows(name, state, state.inspector)
             return await self._read_tensors(name, state.inspector) and tried
         onprem = state.settings.zone is Zone.ONPREM
@@ -87,13 +88,13 @@ class ServerCensus:
     def _hold_apart(self, name: str, state: EndpointState) -> None:
         """Until its server has told how it executes a model, and was tried, calls that it could
         join go there one at a time."""
-        if state.settings.zone is not Zone.ONPREM or state.settings.kind == "openai":
+        if state.settings.zone is not Zone.ONPREM or KINDS[state.settings.kind].batches:
             return
         for model in self._catalog.endpoints[name].models:
             declared = self._catalog.models.get(model)
             if declared is None or (name, model) in self._executions or declared.rows_independent:
                 continue
-            if state.settings.kind == "triton" or _may_join(declared):
+            if KINDS[state.settings.kind].extensions or _may_join(declared):
                 why = "its server has not told what it takes"
                 state.unbatched.setdefault(model, RowVerdict(Rows.UNTRIED, why))
                 self._learnt(model, name, Execution(apart=True))
@@ -105,7 +106,7 @@ class ServerCensus:
             declared = self._catalog.models.get(model)
             if state.settings.zone is not Zone.ONPREM or declared is None:
                 continue
-            if state.settings.kind == "openai" or not _may_join(declared):
+            if KINDS[state.settings.kind].batches or not _may_join(declared):
                 continue
             metadata = await self._metadata(name, inspector, model, served)
             if metadata is None:

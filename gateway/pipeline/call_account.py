@@ -141,7 +141,7 @@ class CallAccount:
         accounts, request, result = self._accounts, self._request, attempt.result
         endpoint, zone, model = attempt.endpoint, attempt.zone._value_, request.model
         accounts.measures.tried.append((
-            endpoint, zone, result, request.payload.operation._value_, model,
+            endpoint, zone, result, request.payload.operation.name, model,
             attempt.took_s, attempt.price_usd, attempt.usage,
         ))  # fmt: skip
         if accounts.ledger is None:  # guard: B3.attempt-entry -> return
@@ -260,7 +260,7 @@ class CallAccount:
         request.trace.finish(
             {
                 "protocol": request.protocol.value,
-                "operation": request.operation.value,
+                "operation": request.operation.name,
                 "model": request.model,
                 "tenant": request.tenant,
                 "sensitivity": record["sensitivity"] or "unknown",
@@ -299,7 +299,7 @@ class CallAccount:
             "trace": request.record_trace,
             "tenant": request.tenant,
             "protocol": request.protocol._value_,
-            "operation": call.operation._value_,
+            "operation": call.operation.name,
             "model": request.model,
             "budget_s": _rounded(request.deadline.at_s - request.received_s),
             "priority": request.priority,

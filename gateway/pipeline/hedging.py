@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from gateway.core.types import InferenceRequest, Operation, TensorCall
+from gateway.core.types import InferenceRequest, TensorCall
 
 
 class Closable(Protocol):
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Closable)
 def has_no_effect(request: InferenceRequest) -> bool:
     """Whether sending a call twice changes nothing but its cost. A sequence has state in its
     server, a stored response at its provider; a stream would be told twice."""
-    if request.streamed or request.operation is Operation.RESPONSES:
+    if request.streamed or request.operation.stateful:
         return False
     return not has_state(request)
 

@@ -17,6 +17,7 @@ from gateway.accounting.ledger.database import LedgerDown, LedgerError
 from gateway.accounting.ledger.report import BadQuestion, ReportQuery
 from gateway.auth import Caller
 from gateway.core.errors import Forbidden, GatewayError, MalformedBody, RequestRejected
+from gateway.core.operations.registry import by_path
 from gateway.core.types import InferenceRequest, Payload, WireProtocol
 from gateway.pipeline.decisions import Explanation
 from gateway.protocols import strictjson
@@ -26,9 +27,8 @@ from gateway.server import Services, intake
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
-from gateway.server.openai.documents import TASKS, read
+from gateway.server.openai.documents import read
 
-OPERATIONS = {f"/v1/{o.value.replace('.', '/')}": o for o in TASKS}
 _EXPLAINED_BYTES = 2 * 1024 * 1024
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
 Costs = Callable[[ReportQuery], Awaitable[dict[str, Any]]]
@@ -189,8 +189,8 @@ def described(
     arrival = intake.arrive(headers, services)
     caller = intake.identify(headers, services, names)
     payload: Payload
-    if path in OPERATIONS:
-        model, payload = read(OPERATIONS[path], body, services.catalog)
+    if (operation := by_path().get(path)) is not None:
+        model, payload = read(operation, body, services.catalog)
         protocol = WireProtocol.OPENAI
     else:
         infers = infer_path(route_path(path.encode("ascii", "replace")))

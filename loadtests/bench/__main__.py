@@ -27,13 +27,13 @@ from gateway.classify.scanner.recognizers import FirstVerdict
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     Classification,
     DocumentCall,
     Endpoint,
     EndpointSnapshot,
     InferenceRequest,
-    Operation,
     Sensitivity,
     ServedModel,
     WireProtocol,
@@ -130,7 +130,7 @@ def _of_documents(classifier: Classifier, gate: ArmedGate) -> dict[str, Stage]:
     assert not found.restricted, found.reason
     return {
         "parse": lambda at: strictjson.load_object(bodies[at]),
-        "read": lambda at: openai_documents.read(Operation.CHAT, documents[at], _CATALOG),
+        "read": lambda at: openai_documents.read(CHAT, documents[at], _CATALOG),
         "scan": lambda at: gate.clear(texts[at]),
         "classify": classify,
         "decide": lambda at: policy.decide(requests[at], clear, states),
@@ -167,7 +167,7 @@ def _of_tensors() -> dict[str, Stage]:
 
 
 def _request(document: dict[str, object]) -> InferenceRequest:
-    call = DocumentCall(Operation.CHAT, document)
+    call = DocumentCall(CHAT, document)
     return InferenceRequest("r", WireProtocol.OPENAI, "t", "echo", call, Deadline.after(3600.0))
 
 

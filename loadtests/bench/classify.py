@@ -29,7 +29,8 @@ from gateway.classify.text.extract import extract_texts
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
-from gateway.core.types import DocumentCall, Finding, InferenceRequest, Operation, WireProtocol
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, Finding, InferenceRequest, WireProtocol
 from gateway.protocols import strictjson
 from gateway.server.openai import documents as openai_documents
 
@@ -122,7 +123,7 @@ def catalog(models: int = 1) -> Catalog:
 
 
 def request(body: bytes, among: Catalog, tenant: str = "t") -> InferenceRequest:
-    model, call = openai_documents.read(Operation.CHAT, strictjson.load_object(body), among)
+    model, call = openai_documents.read(CHAT, strictjson.load_object(body), among)
     return InferenceRequest(
         "r", WireProtocol.OPENAI, tenant, model.name, call, Deadline.after(3600.0)
     )
@@ -193,7 +194,7 @@ def _parts(
         "2 KB: strict JSON": (strictjson.load_object, bodies),
         "2 KB: strict JSON, the wary way": (strictjson.read_warily, bodies),
         "2 KB: reading the document": (
-            lambda d: openai_documents.read(Operation.CHAT, d, among),
+            lambda d: openai_documents.read(CHAT, d, among),
             documents,
         ),
         "2 KB: extraction": (lambda call: extract_texts(call, model, _MOST), calls),
@@ -229,7 +230,7 @@ def _shapes(texts: Texts, among: Catalog) -> Iterator[tuple[str, Step]]:
             "strings, 50 deep": {"tools": [deep] * (len(words) // 50)},
         }
         for name, shape in shapes.items():
-            call = DocumentCall(Operation.CHAT, {"model": "m", **shape})
+            call = DocumentCall(CHAT, {"model": "m", **shape})
             yield (
                 f"{size:,} B in {name}: extraction",
                 functools.partial(extract_texts, call, model, _MOST),

@@ -28,12 +28,12 @@ from gateway.config import EndpointSettings, ModelSettings, ServedBySettings, Se
 from gateway.config.model_catalog import Catalog
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     Classification,
     Decision,
     DocumentCall,
     InferenceRequest,
-    Operation,
     Sensitivity,
     WireProtocol,
     Zone,
@@ -239,7 +239,7 @@ def _request(number: int, model: str, tenants: int) -> InferenceRequest:
         protocol=WireProtocol.OPENAI,
         tenant=f"t{number * 7919 % tenants}",
         model=model,
-        payload=DocumentCall(Operation.CHAT, body),
+        payload=DocumentCall(CHAT, body),
         deadline=Deadline.after(3600.0),
         received_s=ambient.monotonic_s(),
     )

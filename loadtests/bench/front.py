@@ -22,6 +22,7 @@ from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
+from gateway.core.operations.registry import by_path
 from gateway.core.types import (
     InferenceReply,
     InferenceRequest,
@@ -150,7 +151,7 @@ async def measured() -> dict[str, float]:
     arrival = intake.arrive(head.headers, given)
     caller = given.callers.identify(head.headers["authorization"], ())
     document = strictjson.load_object(body, 64)
-    model, call = read(openai.CALLS[head.path], document, given.catalog)
+    model, call = read(by_path()[head.path], document, given.catalog)
     request = intake.build(given, arrival, caller, head.headers, WireProtocol.OPENAI, model, call)
     placement = (await _answer(request)).placement
 

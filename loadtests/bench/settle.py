@@ -37,6 +37,7 @@ from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     EVERYWHERE,
     Attempt,
@@ -46,7 +47,6 @@ from gateway.core.types import (
     DocumentCall,
     Endpoint,
     InferenceRequest,
-    Operation,
     Outcome,
     Quota,
     Sensitivity,
@@ -131,7 +131,7 @@ class Desk:
             WireProtocol.OPENAI,
             tenant,
             f"m{n * 7919 % self.size.models}",
-            DocumentCall(Operation.CHAT, {"messages": [{"role": "user", "content": "x" * 2000}]}),
+            DocumentCall(CHAT, {"messages": [{"role": "user", "content": "x" * 2000}]}),
             Deadline(now_s + _BUDGET_S, ambient.monotonic_s),
             traceparent=_traceparent(),
             received_s=now_s,

@@ -28,7 +28,8 @@ from gateway.classify.scanner.recognizers import FirstVerdict
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
-from gateway.core.types import DocumentCall, Finding, InferenceRequest, Operation, WireProtocol
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, Finding, InferenceRequest, WireProtocol
 
 SIZE = 2048
 ROUNDS = 5
@@ -84,7 +85,7 @@ def request(text: str) -> InferenceRequest:
             {"role": "user", "content": text},
         ],
     }
-    call = DocumentCall(Operation.CHAT, document)
+    call = DocumentCall(CHAT, document)
     return InferenceRequest("r", WireProtocol.OPENAI, "t", "chat", call, Deadline.after(3600.0))
 
 

@@ -6,7 +6,6 @@ from tests.behaviours import Behaviour, guard
 from tests.behaviours.taint import C18
 
 _JSON = "unit/test_strictjson.py::"
-_ALIKE = "properties/test_alike_bodies.py::"
 _C = "unit/classify/"
 _EVIDENCE = _C + "test_evidence.py::"
 _NOW = _C + "test_classify_now.py::"
@@ -38,26 +37,6 @@ C13 = Behaviour(
             "the depth",
             "C13.depth-bound",
             _JSON + "test_a_body_that_two_parsers_could_read_apart_is_refused",
-        ),
-        guard(
-            "the proof of which string it is that bodies differ in",
-            "C13.variant-proof",
-            _ALIKE + "test_what_is_known_of_a_body_says_what_the_body_says",
-        ),
-        guard(
-            "what stands there instead of a string",
-            "C13.string-type",
-            _ALIKE + "test_what_is_no_string_is_read_in_full",
-        ),
-        guard(
-            "earlier messages, of which nothing is kept",
-            "C13.earlier-roles",
-            _ALIKE + "test_nothing_is_kept_of_what_was_said",
-        ),
-        guard(
-            "other texts, of which nothing is kept",
-            "C13.extra-text",
-            _ALIKE + "test_nothing_is_kept_of_what_was_said",
         ),
     ),
     also=(

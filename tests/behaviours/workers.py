@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.behaviours import Behaviour, guard
 
+_STORES = "unit/limits/test_stores.py::"
 _COUNTS = "unit/workers/test_counts.py::"
 _MARKS = "unit/workers/test_marks.py::"
 _TURNS = "unit/cluster/test_turns.py::"
@@ -19,23 +20,23 @@ O5 = Behaviour(
         guard(
             "a limit is checked by what all have used",
             "O5.shared-limit",
-            _COUNTS + "test_requests_of_all_workers_are_counted_together",
+            _STORES + "test_requests_of_all_are_counted_together",
             _COUNTS + "test_whatever_workers_do_and_die_of_no_limit_is_had_twice",
         ),
         guard(
             "and what this one uses is told to the others",
             "O5.shared-use",
-            _COUNTS + "test_calls_at_once_are_counted_together_and_given_back",
+            _STORES + "test_calls_at_once_are_counted_together_and_given_back",
         ),
         guard(
             "a limit that changes is not granted twice",
             "O5.limit-change",
-            _COUNTS + "test_a_limit_that_changes_is_not_granted_twice",
+            _STORES + "test_a_limit_that_changes_is_not_granted_twice",
         ),
         guard(
             "who is inside is counted in all",
             "O5.shared-admission",
-            _COUNTS + "test_admission_counts_all_workers_and_each_tenant_in_all",
+            _STORES + "test_admission_counts_everybody_and_each_tenant",
         ),
         guard(
             "a tenant inside and its limit are counted apart",

@@ -15,12 +15,12 @@ from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.masking import Masked, Masker
 from gateway.classify.pseudonyms.pseudonymiser import Pseudonymiser
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     Classification,
     DocumentCall,
     Finding,
     InferenceRequest,
-    Operation,
     Sensitivity,
     Tightening,
     WireProtocol,
@@ -82,7 +82,7 @@ async def sent(told: Told, masker: Masker, seen: Seen) -> None:
         protocol=WireProtocol.OPENAI,
         tenant="t",
         model="m",
-        payload=DocumentCall(Operation.CHAT, told.document),
+        payload=DocumentCall(CHAT, told.document),
         deadline=Deadline.after(60),
         pseudonymise=True,
     )
@@ -166,7 +166,7 @@ def test_ordinary_text_beside_a_name_stays_as_it_is(text: str) -> None:
             )
             request = InferenceRequest(
                 id=ID, protocol=WireProtocol.OPENAI, tenant="t", model="m",
-                payload=DocumentCall(Operation.CHAT, told.document), deadline=Deadline.after(60),
+                payload=DocumentCall(CHAT, told.document), deadline=Deadline.after(60),
                 pseudonymise=True,
             )  # fmt: skip
             verdict = Classification(ID, Sensitivity.RESTRICTED, "entities")

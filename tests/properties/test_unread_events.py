@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.types import Operation
-from gateway.endpoints.connectors.openai.connector import Progress
+from gateway.core.operations.chat import CHAT
+from gateway.endpoints.connectors.openai.event_stream import Progress
 from gateway.endpoints.connectors.openai.sse import EventParser, tells_nothing
 
 WORDS = st.text('aé😀"\\ \n', max_size=8) | st.sampled_from(
@@ -60,7 +60,7 @@ def test_what_is_passed_on_unread_changes_nothing(
     parser.feed(text)
     events, count = parser.take_unread()
     assert text.startswith(events)
-    alone, progress, read = EventParser(1 << 20), Progress(Operation.CHAT), 0
+    alone, progress, read = EventParser(1 << 20), Progress(CHAT), 0
     alone.feed(events)
     while (event := alone.next()) is not None:
         assert not event.event

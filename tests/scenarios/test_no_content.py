@@ -25,7 +25,11 @@ import pytest
 import tritonclient.grpc as grpcclient
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from gateway.core.types import Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.demo.cloud.process import SimulatedCloud
 from gateway.demo.cloud.search import encodings
 from tests.live import (
@@ -50,11 +54,11 @@ if TYPE_CHECKING:
     from tests.otlp import Receiver
 
 CARD = "4111 1111 1111 1111"
-ROUTES: dict[Operation, tuple[str, dict[str, Any]]] = {
-    Operation.CHAT: ("/v1/chat/completions", {"model": "scribe", "max_tokens": 4}),
-    Operation.COMPLETIONS: ("/v1/completions", {"model": "scribe", "max_tokens": 4}),
-    Operation.RESPONSES: ("/v1/responses", {"model": "scribe", "max_output_tokens": 16}),
-    Operation.EMBEDDINGS: ("/v1/embeddings", {"model": "minilm"}),
+ROUTES: dict[OperationSpec, tuple[str, dict[str, Any]]] = {
+    CHAT: ("/v1/chat/completions", {"model": "scribe", "max_tokens": 4}),
+    COMPLETIONS: ("/v1/completions", {"model": "scribe", "max_tokens": 4}),
+    RESPONSES: ("/v1/responses", {"model": "scribe", "max_output_tokens": 16}),
+    EMBEDDINGS: ("/v1/embeddings", {"model": "minilm"}),
 }
 
 

@@ -25,16 +25,20 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import serialize_byte_tensor
 
 from gateway.accounting.audit import alias_key
-from gateway.core.types import Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.demo.cloud.process import SimulatedCloud
 from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud
 from tests.unit.classify.corpus import CARD, UNREADABLE, Body, Said, harmless, positions
 
-ROUTES: dict[Operation, tuple[str, dict[str, Any]]] = {
-    Operation.CHAT: ("/v1/chat/completions", {"model": "scribe", "max_tokens": 4}),
-    Operation.COMPLETIONS: ("/v1/completions", {"model": "scribe", "max_tokens": 4}),
-    Operation.RESPONSES: ("/v1/responses", {"model": "scribe", "max_output_tokens": 16}),
-    Operation.EMBEDDINGS: ("/v1/embeddings", {"model": "minilm"}),
+ROUTES: dict[OperationSpec, tuple[str, dict[str, Any]]] = {
+    CHAT: ("/v1/chat/completions", {"model": "scribe", "max_tokens": 4}),
+    COMPLETIONS: ("/v1/completions", {"model": "scribe", "max_tokens": 4}),
+    RESPONSES: ("/v1/responses", {"model": "scribe", "max_output_tokens": 16}),
+    EMBEDDINGS: ("/v1/embeddings", {"model": "minilm"}),
 }
 INFER = "/v2/models/minilm/infer"
 
@@ -164,7 +168,7 @@ def test_what_cannot_be_read_stays(rig: Rig, case: str) -> None:
 def test_text_over_the_cap_stays(rig: Rig) -> None:
     said = rig.harmless()
     text = f"{said.text} " + "word " * 300_000
-    told = post(rig.house, (Operation.EMBEDDINGS, {"input": text})).headers
+    told = post(rig.house, (EMBEDDINGS, {"input": text})).headers
     assert rig.house.record(told["x-request-id"])["classify_reason"] == "over_cap"
     assert not rig.left(said)
 

@@ -20,12 +20,12 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     DocumentCall,
     Frame,
     InferenceRequest,
     JsonBody,
-    Operation,
     ReplyStream,
     ServedModel,
 )
@@ -48,7 +48,7 @@ _SERVES_NOTHING = frozenset({Mood.UNREACHABLE, Mood.BUSY, Mood.REFUSES})
 """How it turns a call away without serving any of it, and charges nothing."""
 
 
-CANARY = DocumentCall(Operation.CHAT, {"user": -1})
+CANARY = DocumentCall(CHAT, {"user": -1})
 """The gateway's own small inference. It goes around the queue, and no caller waits for it."""
 
 

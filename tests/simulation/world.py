@@ -11,11 +11,11 @@ from random import Random
 
 from gateway.core.ambient import Sources, drawn_from
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     JsonBody,
-    Operation,
     Payload,
     TensorCall,
     WireProtocol,
@@ -253,7 +253,7 @@ class World:
 
 def _payload(call: CallPlan) -> Payload:
     if not call.tensors:
-        return DocumentCall(Operation.CHAT, {"user": call.number}, call.streamed)
+        return DocumentCall(CHAT, {"user": call.number}, call.streamed)
     parameters = {"call": call.number} | ({"sequence_id": 7} if call.stateful else {})
     return TensorCall((), parameters=parameters, streamed=call.streamed)
 

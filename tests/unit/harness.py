@@ -22,6 +22,7 @@ from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
 from gateway.core.errors import UpstreamRefused as Refused
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
@@ -31,7 +32,6 @@ from gateway.core.types import (
     Frame,
     InferenceReply,
     InferenceRequest,
-    Operation,
     Payload,
     Placement,
     ReplyStream,
@@ -56,6 +56,7 @@ from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.retries import RetryBudget
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.routing.policy import Policy
+from tests.unit.limits.holders import holders
 
 T = TypeVar("T")
 MODEL = "m"
@@ -435,7 +436,7 @@ class Rig:
         held: dict[str, float] = {
             "admission": self.admission.inside,
             "accounts": self.accounts.open_calls,
-            "limits": sum(h.inside for h in self.limits._holders.values()),
+            "limits": sum(h.inside for h in holders(self.limits)),
             "wait for the cloud": self.clouds.waiting,
             "cuttable": len(self.pipeline._open),
             "gauge": self.metrics.registry.get_sample_value("spillway_calls_in_flight") or 0,
@@ -513,7 +514,7 @@ def request(
         protocol=WireProtocol.OPENAI,
         tenant="t",
         model=MODEL,
-        payload=payload or DocumentCall(Operation.CHAT, {"messages": [], "user": call}, streamed),
+        payload=payload or DocumentCall(CHAT, {"messages": [], "user": call}, streamed),
         deadline=Deadline.after(budget_s, now_s),
         zones=EVERYWHERE,
         received_s=now_s(),

@@ -16,6 +16,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     EVERYWHERE,
     ONPREM_ONLY,
@@ -24,7 +25,6 @@ from gateway.core.types import (
     Decision,
     DocumentCall,
     Endpoint,
-    Operation,
     Outcome,
     Sensitivity,
     Zone,
@@ -84,7 +84,7 @@ def test_the_record_says_what_was_decided_and_done_without_any_content() -> None
     async def main() -> None:
         books = Books()
         document = {"messages": [{"role": "user", "content": MARKER}], "model": MARKER}
-        account = books.open("restricted", payload=DocumentCall(Operation.CHAT, document))
+        account = books.open("restricted", payload=DocumentCall(CHAT, document))
         account.classification = Classification(
             "x", Sensitivity.RESTRICTED, "entities", {"PERSON": 2}
         )

@@ -10,6 +10,7 @@ from gateway.config import LimitSettings
 from gateway.core.errors import Draining, Saturated
 from gateway.core.types import InferenceRequest
 from gateway.pipeline.admission import Admission
+from gateway.pipeline.rate_limits.store import MemoryLimitStore
 from tests.unit.harness import request, run
 
 
@@ -54,7 +55,8 @@ def test_when_all_have_left_nothing_is_remembered_of_them() -> None:
     for leave in [admission.enter(call(f"tenant-{i}")) for i in range(9)]:
         leave()
     assert admission.inside == 0
-    assert not admission._by_tenant
+    assert isinstance(admission._store, MemoryLimitStore)
+    assert not admission._store._by_tenant
 
 
 def test_a_stopping_gateway_lets_nobody_in_and_everybody_out() -> None:

@@ -43,7 +43,9 @@ from gateway.classify.pseudonyms import DOUBTS
 from gateway.classify.pseudonyms.pseudonymiser import PSEUDONYMISED
 from gateway.classify.text import extract
 from gateway.config.sections.callers import ScopeSettings
+from gateway.core import errors
 from gateway.core.errors import GatewayError
+from gateway.core.operations.registry import by_path
 from gateway.core.types import EVERYWHERE, PUBLIC_MODEL, Attempt, Endpoint, Outcome, Zone
 from gateway.pipeline.accounts import Accounts
 from gateway.pipeline.call_account import CallAccount
@@ -400,8 +402,8 @@ def test_retry_advice_is_what_the_page_says() -> None:
 
 
 def test_every_code_of_the_openai_shape_is_documented() -> None:
-    codes = {openai_errors.MISSING, openai_errors.WRONG_TYPE, openai_errors.WRONG_VALUE}
-    codes |= {openai_errors.NOT_OFFERED} | returned("server/openai/errors.py", "_code")
+    codes = {errors.MISSING, errors.WRONG_TYPE, errors.WRONG_VALUE}
+    codes |= {errors.NOT_OFFERED} | returned("server/openai/errors.py", "_code")
     assert codes_of("OpenAI error codes") == codes
 
 
@@ -434,7 +436,7 @@ def test_every_route_is_documented() -> None:
         path = _plain(route.path.replace("/versions/{version}", ""))
         (method,) = methods if len(methods) == 1 else ("every",)
         assert (method, path) in documented, route.path
-    for path in ("/v2/models/{}/infer", *openai.CALLS):
+    for path in ("/v2/models/{}/infer", *by_path()):
         assert any(front.call(path) for front in fronts), path
         assert ("POST", _plain(path)) in documented, path
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     EVERYWHERE,
     ONPREM_ONLY,
@@ -16,7 +17,6 @@ from gateway.core.types import (
     Endpoint,
     EndpointSnapshot,
     InferenceRequest,
-    Operation,
     Payload,
     Sensitivity,
     ServedModel,
@@ -27,11 +27,11 @@ from gateway.core.types import (
 from gateway.scheduling.routing import filters
 from gateway.scheduling.routing.filters import FILTERS, keeps_restricted_onprem
 
-CHAT = DocumentCall(Operation.CHAT, {})
+DOCUMENT = DocumentCall(CHAT, {})
 TENSORS = TensorCall(())
 
 
-def call(payload: Payload = CHAT, zones: frozenset[Zone] = EVERYWHERE) -> InferenceRequest:
+def call(payload: Payload = DOCUMENT, zones: frozenset[Zone] = EVERYWHERE) -> InferenceRequest:
     return InferenceRequest(
         "id", WireProtocol.OPENAI, "t", "m", payload, Deadline(100.0, lambda: 0.0), zones=zones
     )
@@ -108,7 +108,7 @@ def test_a_stateful_sequence_never_starts_in_the_cloud(
 @pytest.mark.parametrize(
     ("payload", "kind", "why"),
     [
-        (CHAT, "openai", None), (CHAT, "triton", None), (CHAT, "kserve", "protocol"),
+        (DOCUMENT, "openai", None), (DOCUMENT, "triton", None), (DOCUMENT, "kserve", "protocol"),
         (TENSORS, "openai", "protocol"), (TENSORS, "triton", None), (TENSORS, "kserve", None),
     ],
 )  # fmt: skip

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.config import QueueSettings, RoutingSettings
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, InferenceRequest, Tensor, TensorCall
 from gateway.scheduling.calls import CloudPermission, Scheduling
 from gateway.scheduling.estimates.batches import _COLD_CAUTION, BatchModel
 from gateway.scheduling.executions import Execution
@@ -70,7 +71,7 @@ def asked(**changes: Any) -> InferenceRequest:
 
 def said(text: str, **limits: int) -> DocumentCall:
     turns = [{"role": "user", "content": text}]
-    return DocumentCall(Operation.CHAT, {"messages": turns, **limits}, False)
+    return DocumentCall(CHAT, {"messages": turns, **limits}, False)
 
 
 # Servers

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.errors import UpstreamFailed
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.responses import RESPONSES
 from gateway.core.types import (
     ONPREM_ONLY,
     Classification,
     DocumentCall,
     InferenceRequest,
-    Operation,
     Payload,
     Sensitivity,
     TensorCall,
@@ -173,8 +174,8 @@ def test_a_caller_who_leaves_ends_both_tries(cancelled: int) -> None:
 
 
 WITH_AN_EFFECT: dict[str, Payload] = {
-    "responses": DocumentCall(Operation.RESPONSES, {}),
-    "streamed": DocumentCall(Operation.CHAT, {}, streamed=True),
+    "responses": DocumentCall(RESPONSES, {}),
+    "streamed": DocumentCall(CHAT, {}, streamed=True),
     "sequence": TensorCall((), parameters={"sequence_id": 7}),
 }
 

@@ -9,13 +9,18 @@ import pytest
 from gateway.accounting.measures import AT_ONCE
 from gateway.accounting.metrics import Metrics
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.tensors import INFER
 from gateway.core.types import (
     ONPREM_ONLY,
     Attempt,
     Cost,
     DocumentCall,
     InferenceRequest,
-    Operation,
     Outcome,
     TensorCall,
     Usage,
@@ -28,10 +33,10 @@ from tests.unit.harness import MemoryLog
 
 SERVED = Attempt("gpu", Zone.ONPREM, ONPREM_ONLY, "served", 0.1, 0.2)
 OPERATIONS = {
-    Operation.CHAT: "chat",
-    Operation.COMPLETIONS: "text_completion",
-    Operation.EMBEDDINGS: "embeddings",
-    Operation.RESPONSES: "chat",
+    CHAT: "chat",
+    COMPLETIONS: "text_completion",
+    EMBEDDINGS: "embeddings",
+    RESPONSES: "chat",
 }
 
 
@@ -41,8 +46,8 @@ class Books:
         self.metrics = Metrics()
         self.accounts = Accounts(MemoryLog(), self.metrics, lambda: self.now_s, lambda: "p")
 
-    def open(self, operation: Operation = Operation.CHAT, budget_s: float = 1.0) -> CallAccount:
-        call = DocumentCall(operation, {}) if operation is not Operation.INFER else TensorCall(())
+    def open(self, operation: OperationSpec = CHAT, budget_s: float = 1.0) -> CallAccount:
+        call = DocumentCall(operation, {}) if operation is not INFER else TensorCall(())
         deadline = Deadline(self.now_s + budget_s, lambda: self.now_s)
         return CallAccount(
             self.accounts,
@@ -59,8 +64,8 @@ class Books:
 
 
 @pytest.mark.parametrize(("operation", "name"), OPERATIONS.items())
-def test_an_attempt_and_its_call_are_operations_of_their_names(
-    operation: Operation, name: str
+def test_an_attempt_and_its_call_are_task_operations_their_names(
+    operation: OperationSpec, name: str
 ) -> None:
     books = Books()
     account = books.open(operation)
@@ -79,7 +84,7 @@ def test_an_attempt_and_its_call_are_operations_of_their_names(
 
 def test_calls_with_tensors_are_no_operation_of_generative_ai() -> None:
     books = Books()
-    account = books.open(Operation.INFER)
+    account = books.open(INFER)
     account.attempted(SERVED)
     account.begun("gpu")
     account.settle(Outcome.SERVED, "onprem_room")

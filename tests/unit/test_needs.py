@@ -5,22 +5,28 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.sections.models import Capability
 from gateway.core.errors import Incapable, NoEligibleEndpoint, OnpremUnavailable, UpstreamRefused
-from gateway.core.types import DocumentCall, Operation, Placement, ServedModel, Zone
+from gateway.core.operations.capabilities import CAPABILITIES
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.registry import OPERATIONS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import DocumentCall, Placement, ServedModel, Zone
 from gateway.endpoints.connectors.triton.openai_prompts import ask, texts
-from gateway.scheduling.routing.needs import CAPABILITIES, FIELDS, needs
+from gateway.scheduling.routing.needs import needs
 from gateway.server.openai.errors import error_document
 from tests.unit.harness import MODEL, Ended, Plan, Rig, Site, cloud, onprem, request, run
 
 SAID: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
-CHAT: dict[str, Any] = {"model": MODEL, "messages": SAID}
+BODY: dict[str, Any] = {"model": MODEL, "messages": SAID}
 TOOL = {"type": "function", "function": {"name": "f"}}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
 ASKS: list[tuple[dict[str, Any], str, str]] = [
@@ -73,7 +79,7 @@ def called(kind: str, more: dict[str, Any], *sites: Site, down: str = "", **chan
         rig = Rig(*sites)
         if down:
             rig.registry.states[down].up = False
-        call = DocumentCall(Operation.CHAT, {**CHAT, **more})
+        call = DocumentCall(CHAT, {**BODY, **more})
         ended = await rig.call(request(kind, payload=call, **changes))
         assert rig.leftovers() == {}
         return ended
@@ -138,9 +144,9 @@ def test_what_an_endpoint_lacks_by_the_settings_is_not_asked_of_it() -> None:
         models: Any = rig.catalog.endpoints["small"].models
         models[MODEL] = ServedModel(MODEL, lacks=frozenset({"tools"}))
         for _ in range(4):
-            call = DocumentCall(Operation.CHAT, {**CHAT, "tools": [TOOL]})
+            call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
             assert state(await rig.call(request("restricted", payload=call))).endpoint == "large"
-        plain = DocumentCall(Operation.CHAT, CHAT)
+        plain = DocumentCall(CHAT, BODY)
         calls = (rig.call(request("restricted", payload=plain)) for _ in range(8))
         assert {state(e).endpoint for e in await asyncio.gather(*calls)} == {"small", "large"}
 
@@ -153,8 +159,8 @@ def test_the_answer_is_the_same_whatever_the_load() -> None:
     async def main() -> None:
         slow = replace(onprem(Plan(open_s=0.2)), expected_ms=200)
         rig = Rig(slow, provider())
-        call = DocumentCall(Operation.CHAT, {**CHAT, "tools": [TOOL]})
-        plain = DocumentCall(Operation.CHAT, CHAT)
+        call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
+        plain = DocumentCall(CHAT, BODY)
         for crowd in (0, 1, 30):
             beside = [rig.call(request("clear", 1.0, payload=plain)) for _ in range(crowd)]
             running = [asyncio.ensure_future(each) for each in beside]
@@ -171,7 +177,7 @@ def test_the_answer_is_the_same_whatever_the_load() -> None:
 def test_explain_says_it() -> None:
     async def main() -> None:
         rig = Rig(onprem(), provider())
-        call = DocumentCall(Operation.CHAT, {**CHAT, "tools": [TOOL]})
+        call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
         clear = await rig.pipeline.explain(request("clear", payload=call))
         assert clear.decision is not None
         assert clear.decision.vetoes == (("gpu", "capability"),)
@@ -182,9 +188,8 @@ def test_explain_says_it() -> None:
     run(main())
 
 
-def test_settings_know_every_capability() -> None:
-    assert set(get_args(Capability)) == set(CAPABILITIES)
-    named = {row[0] for fields in FIELDS.values() for row in fields.values()}
+def test_operations_name_no_capability_that_there_is_not() -> None:
+    named = {row[0] for spec in OPERATIONS.values() for row in spec.fields.values()}
     assert named - {""} <= set(CAPABILITIES)
 
 
@@ -204,35 +209,35 @@ _MESSAGES = st.lists(
     ),
     min_size=1, max_size=3,
 )  # fmt: skip
-_GIVEN: dict[Operation, dict[str, Any]] = {
-    Operation.CHAT: {"messages": _MESSAGES},
-    Operation.COMPLETIONS: {
+_GIVEN: dict[OperationSpec, dict[str, Any]] = {
+    CHAT: {"messages": _MESSAGES},
+    COMPLETIONS: {
         "prompt": st.one_of(
             st.text(max_size=3),
             st.lists(st.text(max_size=2), min_size=1, max_size=18),
             st.lists(st.integers(0, 9), min_size=1, max_size=3),
         )
     },
-    Operation.RESPONSES: {"input": st.one_of(st.text(max_size=3), _MESSAGES)},
-    Operation.EMBEDDINGS: {
+    RESPONSES: {"input": st.one_of(st.text(max_size=3), _MESSAGES)},
+    EMBEDDINGS: {
         "input": st.one_of(st.text(max_size=3), st.lists(st.text(max_size=2), min_size=1)),
     },
 }
 
 
-@given(st.data(), st.sampled_from(list(FIELDS)))
+@given(st.data(), st.sampled_from(list(_GIVEN)))
 def test_a_call_without_needs_is_refused_by_no_text_model(
-    data: st.DataObject, operation: Operation
+    data: st.DataObject, operation: OperationSpec
 ) -> None:
     """The table and the connector say the same."""
     inner = set(_GIVEN[operation])
-    keys = [key for key in FIELDS[operation] if key not in inner | {"model", "stream"}]
+    keys = [key for key in operation.fields if key not in inner | {"model", "stream"}]
     document = data.draw(st.fixed_dictionaries(_GIVEN[operation]))
     for key in data.draw(st.lists(st.sampled_from(keys), max_size=4, unique=True)):
         document[key] = data.draw(_VALUES, label=key)
     if any(needs(DocumentCall(operation, document))):
         return
     try:
-        texts(document) if operation is Operation.EMBEDDINGS else ask(operation, document)
+        texts(document) if operation is EMBEDDINGS else ask(operation, document)
     except UpstreamRefused as refused:
         raise AssertionError(document) from refused

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import NoEligibleEndpoint, Unconnected, UpstreamFailed, UpstreamUnreachable
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, Tensor, TensorCall
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, InferenceRequest, Tensor, TensorCall
 from gateway.endpoints.connectors.openai.failures import error_from_status
 from tests.unit.harness import (
     ANSWERS,
@@ -57,7 +58,7 @@ def breaks() -> UpstreamUnreachable:
 
 
 def says(text: str) -> DocumentCall:
-    return DocumentCall(Operation.CHAT, {"messages": [], "user": text})
+    return DocumentCall(CHAT, {"messages": [], "user": text})
 
 
 async def calls(rig: Rig, tenant: str, count: int, **more: Any) -> list[Ended]:

@@ -15,6 +15,7 @@ from gateway.core.errors import (
     OnpremUnavailable,
     Saturated,
 )
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     EVERYWHERE,
     ONPREM_ONLY,
@@ -23,7 +24,6 @@ from gateway.core.types import (
     Endpoint,
     EndpointSnapshot,
     InferenceRequest,
-    Operation,
     Sensitivity,
     ServedModel,
     WireProtocol,
@@ -34,7 +34,7 @@ from gateway.scheduling.routing.policy import Policy, leaving
 
 def call(budget_s: float = 1.0, **changes: Any) -> InferenceRequest:
     made = InferenceRequest(
-        "id", WireProtocol.OPENAI, "t", "m", DocumentCall(Operation.CHAT, {}),
+        "id", WireProtocol.OPENAI, "t", "m", DocumentCall(CHAT, {}),
         Deadline(budget_s, lambda: 0.0),
     )  # fmt: skip
     return replace(made, **changes)

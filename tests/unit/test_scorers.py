@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     DocumentCall,
     Endpoint,
     EndpointSnapshot,
     InferenceRequest,
-    Operation,
     ServedModel,
     WireProtocol,
     Zone,
@@ -20,7 +20,7 @@ from gateway.scheduling.routing.scorers import expected_cost_usd, late_probabili
 
 def call(left_s: float) -> InferenceRequest:
     return InferenceRequest(
-        "id", WireProtocol.OPENAI, "t", "m", DocumentCall(Operation.CHAT, {}),
+        "id", WireProtocol.OPENAI, "t", "m", DocumentCall(CHAT, {}),
         Deadline(left_s, lambda: 0.0),
     )  # fmt: skip
 

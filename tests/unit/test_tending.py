@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import ModelDead, ModelFailed, OnpremUnavailable
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, Zone
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, InferenceRequest, Payload, Zone
 from gateway.endpoints.health.canary_requests import CanaryDoors
 from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.health.prober import Watch
@@ -52,7 +53,7 @@ class Switched(ScriptedConnector):
 
 
 async def a_payload(name: str, state: EndpointState, model: str) -> Payload:
-    return DocumentCall(Operation.CHAT, {"messages": []})
+    return DocumentCall(CHAT, {"messages": []})
 
 
 class Ward:

@@ -12,6 +12,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2, service_pb2
 
 from gateway.core.deadline import Deadline
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
     Frame,
@@ -19,7 +20,6 @@ from gateway.core.types import (
     InferenceRequest,
     JsonBody,
     JsonDocument,
-    Operation,
     ReplyStream,
     ServedModel,
     ServerEvent,
@@ -132,7 +132,7 @@ class FakeServer:
 
 
 async def begin(
-    server: FakeServer, operation: Operation, document: JsonDocument, streamed: bool = False
+    server: FakeServer, operation: OperationSpec, document: JsonDocument, streamed: bool = False
 ) -> ReplyStream:
     request = InferenceRequest(
         id=ID,
@@ -146,13 +146,13 @@ async def begin(
     return await connector.open(request, ServedModel("there"))
 
 
-async def whole(server: FakeServer, operation: Operation, document: JsonDocument) -> Any:
+async def whole(server: FakeServer, operation: OperationSpec, document: JsonDocument) -> Any:
     (frame,) = [f async for f in await begin(server, operation, document)]
     assert isinstance(frame, JsonBody)
     return json.loads(frame.body)
 
 
-async def events(server: FakeServer, operation: Operation, document: JsonDocument) -> list[Any]:
+async def events(server: FakeServer, operation: OperationSpec, document: JsonDocument) -> list[Any]:
     stream = await begin(server, operation, document, streamed=True)
     found = []
     async for frame in stream:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gateway.accounting.pricing import nano
-from gateway.core.types import Cost, DocumentCall, InferenceRequest, Operation, ServedModel, Usage
+from gateway.core.types import Cost, DocumentCall, InferenceRequest, ServedModel, Usage
 from gateway.protocols import strictjson
 
 UNSAID_OUTPUT = 4096
@@ -24,7 +24,6 @@ _GB = 1_000_000_000
 _HOUR_NS = 3600 * 1_000_000_000
 _EVENT_BYTES = 256  # of one token in a streamed answer, framing included; longer ones are rare
 _LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-_NO_OUTPUT = frozenset({Operation.EMBEDDINGS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +160,7 @@ def _bound(request: InferenceRequest) -> Usage:
     if not isinstance(call, DocumentCall):
         return Usage(sum(len(t.data) for t in call.inputs), UNSAID_OUTPUT)
     given = len(strictjson.dumps(call.document))
-    return Usage(given, 0 if call.operation in _NO_OUTPUT else _most_written(call.document))
+    return Usage(given, _most_written(call.document) if call.operation.writes else 0)
 
 
 def _most_written(document: Mapping[str, Any]) -> int:

@@ -28,14 +28,12 @@ from gateway.classify.conversations.memory import write
 from gateway.classify.conversations.shelves import Shelves
 from gateway.classify.text.turns import Conversations, conversations, goes_on, written
 from gateway.core.deadline import Clock
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, TensorCall
+from gateway.core.types import DocumentCall, InferenceRequest, TensorCall
 
 LABELLED, TAINTED, TAINT_LOST = "labelled", "tainted", "taint_lost"
 _PASSING = frozenset({"late", "busy", "failed", "over_cap"})
 """A conversation is not kept that was restricted by troubles of the gateway's own, whose next
 turn carries the same messages and is read in full, or by its length: the next turn is longer."""
-MASKED_OPERATIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS, Operation.RESPONSES})
-"""Those whose calls may leave with surrogates."""
 _MOST_TURNS = 4096  # of one conversation that are looked at; the first ones say whose it is
 _MOST_HASHERS = 1024  # that are kept ready
 _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too little
@@ -245,7 +243,7 @@ def _may_leave_masked(request: InferenceRequest) -> bool:
     return (
         request.pseudonymise
         and isinstance(request.payload, DocumentCall)
-        and request.payload.operation in MASKED_OPERATIONS
+        and request.payload.operation.pseudonymised
     )
 
 

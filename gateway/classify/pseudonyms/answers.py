@@ -23,11 +23,11 @@ from gateway.classify.pseudonyms.json_text import UNCHANGED_KEYS, Stopped, resto
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, UpstreamFailed
+from gateway.core.operations.spec import OperationSpec, StreamForm
 from gateway.core.types import (
     Frame,
     JsonBody,
     JsonDocument,
-    Operation,
     ReplyStream,
     ServerEvent,
     ServerEvents,
@@ -50,7 +50,7 @@ class RestoredFrames:
     def __init__(
         self,
         frames: ReplyStream,
-        operation: Operation,
+        operation: OperationSpec,
         restorer: Restorer,
         unrestored: Callable[[int], None] = lambda count: None,
     ) -> None:
@@ -59,7 +59,7 @@ class RestoredFrames:
         self._unrestored = unrestored
         self._frames = frames
         self._restorer = restorer
-        events = ResponsesEvents if operation is Operation.RESPONSES else ChoiceEvents
+        events = ResponsesEvents if operation.stream is StreamForm.RESPONSES else ChoiceEvents
         self._events: ChoiceEvents | ResponsesEvents = events(restorer)
         self._ready: deque[Frame] = deque()
         self._broken: DeferredError | None = None

@@ -44,14 +44,12 @@ from gateway.core.types import (
     JsonBody,
     JsonDocument,
     OneFrame,
-    Operation,
     Sensitivity,
 )
 
 log = logging.getLogger(__name__)
 
 PSEUDONYMISED = "pseudonymised"  # the reason of a verdict that surrogates made clear
-OPERATIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS, Operation.RESPONSES})
 """Not embeddings: the vector of a surrogate is another, and nothing puts the original's back."""
 
 _BETWEEN = "\n|\n"  # between the strings of a call, as the classifier reads them
@@ -260,7 +258,7 @@ def _eligible(request: InferenceRequest, classification: Classification) -> bool
         and classification.request_id == request.id
         and not request.labelled
         and isinstance(request.payload, DocumentCall)
-        and request.payload.operation in OPERATIONS
+        and request.payload.operation.pseudonymised
     )
 
 

@@ -1,7 +1,5 @@
-"""Who is inside and what of each limit is used, counted over all workers.
+"""What of each limit all workers use, in their memory.
 
-The rules are those of one process (`gateway.pipeline.admission`, `gateway.pipeline.rate_limits`);
-here they are given the numbers of all, within the lock, and what they make of them is written back.
 While nobody can say what the others have let in, whoever has a limit is refused: a limit is never
 had twice.
 """
@@ -11,17 +9,14 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from gateway.cluster.workers.memory import Memory, Unshared
 from gateway.cluster.workers.slots import Slots
-from gateway.config import LimitSettings
 from gateway.core.deadline import Clock
-from gateway.core.errors import Draining, Saturated
-from gateway.core.types import InferenceRequest, Quota
-from gateway.pipeline.admission import Admission
-from gateway.pipeline.rate_limits import NOTHING, Holder, QuotaReservation, RateLimits
+from gateway.core.errors import Saturated
+from gateway.core.types import Quota
+from gateway.pipeline.rate_limits.holder import Holder, Holders
 
 log = logging.getLogger(__name__)
 
@@ -30,142 +25,75 @@ _EVERYBODY = "\0"  # no name of a limit begins with it
 _NONE = (0.0, 0.0, 0.0, 0.0)
 
 
-class SharedAdmission(Admission):
-    """`inside` is this worker's own; what is refused over is what all have."""
+class SharedLimitStore:
+    """A `LimitStore`, as one worker has it."""
 
-    def __init__(
-        self, limits: LimitSettings, memory: Memory, slots: Slots, worker: int, clock: Clock
-    ) -> None:
-        super().__init__(limits)
+    def __init__(self, memory: Memory, slots: Slots, worker: int, clock: Clock) -> None:
         self._memory, self._slots = memory, slots
         self._worker, self._clock = worker, clock
+        self._holders = Holders()
         self._left: deque[str] = deque()  # tenants of calls that ended and were not taken out yet
+        self._leaving: deque[tuple[Holder, float]] = deque()
+        """What ended calls give back, and could not yet: it counts as used until then."""
 
-    def check(self, request: InferenceRequest) -> None:
-        self._refuse_draining()
-        try:
-            with self._memory:
-                self._read_counts(request.tenant)
-        except Unshared:
-            raise _unknown() from None
-
-    def enter(self, request: InferenceRequest) -> Callable[[], None]:
-        self._refuse_draining()
-        tenant, slots = request.tenant, self._slots
-        try:
-            with self._memory:
-                self._take_out()
-                for at in self._read_counts(tenant):
-                    slots.add(at, self._worker, 1)
-        except Unshared:
-            raise _unknown() from None
-        self.inside += 1
-
-        def leave() -> None:
-            self.inside -= 1
-            self._left.append(tenant)
-            try:
-                with self._memory:
-                    self._take_out()
-            except Unshared:
-                return  # it counts as inside until somebody can say that it is not
-
-        return leave
-
-    def _read_counts(self, tenant: str) -> tuple[int, int]:
-        """Where everybody and the tenant are counted. Raises Saturated."""
-        now_s, slots = self._clock(), self._slots
-        everybody = slots.find(_EVERYBODY, now_s)
-        if slots.numbers(everybody) is None:
-            slots.write(everybody, math.inf, _NONE)  # the tenant's place is another
-        # guard: O5.separate-slots -> own = slots.find(f'tenant {tenant}', now_s)
-        own = slots.find(_EVERYBODY + tenant, now_s)
-        # guard: O5.shared-admission -> self._refuse_over(self.inside, 0)
-        self._refuse_over(slots.inside(everybody), slots.inside(own))
+    def enter(self, tenant: str, most: int, tenant_most: int) -> tuple[int, int]:
+        with self:
+            self._take_out()
+            everybody, own = self._counts(tenant)
+            if everybody < most and own < tenant_most:
+                self._move(tenant, 1)
         return everybody, own
 
-    def _refuse_draining(self) -> None:
-        if self.draining:
-            raise Draining("this gateway is stopping; call again", retry_after_s=_RETRY_S)
+    def inside(self, tenant: str) -> tuple[int, int]:
+        with self:
+            return self._counts(tenant)
 
-    def _refuse_over(self, inside: int, own_count: int) -> None:
-        if inside >= self.limits.max_concurrent:
-            raise Saturated("too many calls at once in this gateway", retry_after_s=_RETRY_S)
-        if own_count >= self.limits.max_concurrent_per_tenant:
-            raise Saturated(
-                "too many calls at once of this tenant",
-                reason="tenant_saturated",
-                retry_after_s=_RETRY_S,
-            )
-
-    def _take_out(self) -> None:
-        now_s, slots = self._clock(), self._slots
-        while self._left:
-            for name in (_EVERYBODY, _EVERYBODY + self._left[0]):
-                slots.add(slots.find(name, now_s), self._worker, -1)
-            self._left.popleft()
-
-
-class SharedLimits(RateLimits):
-    def __init__(
-        self,
-        clock: Clock,
-        on_refusal: Callable[[Quota, str], None],
-        memory: Memory,
-        slots: Slots,
-        worker: int,
-    ) -> None:
-        super().__init__(clock, on_refusal)
-        self._memory, self._slots, self._worker = memory, slots, worker
-        self._leaving: deque[tuple[Holder, float]] = deque()
-
-    def enter(self, request: InferenceRequest) -> QuotaReservation:
-        if not request.quotas:
-            return NOTHING
+    def leave(self, tenant: str) -> None:
+        self._left.append(tenant)
         try:
-            with self._memory:
-                self._leave()
-                share = super().enter(request)
-                for holder in share.holders:
-                    self._write(holder, 1)  # guard: O5.shared-use
-        except Unshared:
-            raise _unknown() from None
-        return _SharedShare(share.holders, share.tokens, share.clock, limits=self)
+            with self:
+                self._take_out()
+        except Saturated:
+            return  # it counts as inside until somebody can say that it is not
 
-    def check(self, request: InferenceRequest) -> None:
+    def __enter__(self) -> None:
         try:
-            with self._memory:
-                super().check(request)
+            self._memory.__enter__()
         except Unshared:
             raise _unknown() from None
 
-    def left(self, holder: Holder, give_back: float) -> None:
-        """A call has ended. What cannot be written now is with the next that enters, and counts
-        as used until then."""
-        self._leaving.append((holder, give_back))
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._memory.__exit__()
+        if isinstance(error, Unshared):
+            raise _unknown() from None
 
-    def settle(self) -> None:
-        try:
-            with self._memory:
-                self._leave()
-        except Unshared:
-            log.warning("what a call leaves of its limits is given back later")
-
-    def _holder(self, quota: Quota, now_s: float) -> Holder:
-        holder = super()._holder(quota, now_s)
-        self._read(holder, now_s)  # guard: O5.shared-limit
+    def holder(self, quota: Quota, now_s: float) -> Holder:
+        self._give_back()
+        holder = self._holders.get(quota, now_s)
+        self._load(holder, now_s)  # guard: O5.shared-limit
         return holder
 
-    def _leave(self) -> None:
+    def keep(self, holder: Holder) -> None:
+        self._write(holder, 1)  # guard: O5.shared-use
+
+    def give_back(self, holders: Sequence[Holder], tokens: float) -> None:
+        self._leaving += [(holder, tokens) for holder in holders]
+        try:
+            with self:
+                self._give_back()
+        except Saturated:
+            log.warning("what a call leaves of its limits is given back later")
+
+    def _give_back(self) -> None:
         while self._leaving:
-            holder, give_back = self._leaving[0]
+            holder, tokens = self._leaving[0]
             now_s = self._clock()
-            self._read(holder, now_s)
-            holder.left(give_back, now_s)
+            self._load(holder, now_s)
+            holder.left(tokens, now_s)
             self._write(holder, -1)
             self._leaving.popleft()
 
-    def _read(self, holder: Holder, now_s: float) -> None:
+    def _load(self, holder: Holder, now_s: float) -> None:
         at = self._slots.find(holder.quota.holder, now_s)
         holder.inside = self._slots.inside(at)
         numbers = self._slots.numbers(at)
@@ -189,19 +117,29 @@ class SharedLimits(RateLimits):
         self._slots.write(at, now_s + full_s, (used[0], now_s, used[1], now_s))
         self._slots.add(at, self._worker, calls)
 
+    def _take_out(self) -> None:
+        while self._left:
+            self._move(self._left[0], -1)
+            self._left.popleft()
 
-@dataclass(slots=True, kw_only=True)
-class _SharedShare(QuotaReservation):
-    limits: SharedLimits
+    def _counts(self, tenant: str) -> tuple[int, int]:
+        everybody, own = self._places(tenant)
+        # guard: O5.shared-admission -> return 0, 0
+        return self._slots.inside(everybody), self._slots.inside(own)
 
-    def settle(self, used: int | None, tried: bool) -> None:
-        if self.settled:
-            return
-        self.settled = True
-        give_back = self.tokens - self.counted(used, tried)
-        for holder in self.holders:
-            self.limits.left(holder, give_back)
-        self.limits.settle()
+    def _move(self, tenant: str, calls: int) -> None:
+        for at in self._places(tenant):
+            self._slots.add(at, self._worker, calls)
+
+    def _places(self, tenant: str) -> tuple[int, int]:
+        """Where everybody and the tenant are counted."""
+        now_s, slots = self._clock(), self._slots
+        everybody = slots.find(_EVERYBODY, now_s)
+        if slots.numbers(everybody) is None:
+            slots.write(everybody, math.inf, _NONE)  # the tenant's place is another
+        # guard: O5.separate-slots -> own = slots.find(f'tenant {tenant}', now_s)
+        own = slots.find(_EVERYBODY + tenant, now_s)
+        return everybody, own
 
 
 def _unknown() -> Saturated:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gateway.classify.conversations.taint import TaintMarks
 from gateway.cluster.workers import OWNER, WorkerPlace
-from gateway.cluster.workers.counts import SharedAdmission, SharedLimits
+from gateway.cluster.workers.counts import SharedLimitStore
 from gateway.cluster.workers.embedded import ParentSupervisor
 from gateway.cluster.workers.frames import Frames, Words
 from gateway.cluster.workers.marks import SharedMarks
@@ -19,6 +19,8 @@ from gateway.cluster.workers.slots import Slots
 from gateway.config import Settings
 from gateway.core.deadline import Clock
 from gateway.core.types import Quota
+from gateway.pipeline.admission import Admission
+from gateway.pipeline.rate_limits import RateLimits
 
 _BEAT_S = 1.0
 
@@ -38,6 +40,7 @@ class Worker:
         self._settings = settings
         at = self.memory.begins
         self.slots = Slots(self.memory, at, place.count)
+        self._limit_store = SharedLimitStore(self.memory, self.slots, place.number, clock)
         keep = settings.classify.memory
         self.marks: TaintMarks = SharedMarks(
             self.memory, at + Slots.room(place.count), place.count, place.number,
@@ -53,13 +56,11 @@ class Worker:
         """Whether its queues are those of all."""
         return self.place.number == OWNER
 
-    def admission(self) -> SharedAdmission:
-        return SharedAdmission(
-            self._settings.limits, self.memory, self.slots, self.place.number, self._clock
-        )
+    def admission(self) -> Admission:
+        return Admission(self._settings.limits, self._limit_store)
 
-    def limits(self, on_refusal: Callable[[Quota, str], None]) -> SharedLimits:
-        return SharedLimits(self._clock, on_refusal, self.memory, self.slots, self.place.number)
+    def limits(self, on_refusal: Callable[[Quota, str], None]) -> RateLimits:
+        return RateLimits(self._clock, on_refusal, self._limit_store)
 
     async def connect(self) -> None:
         """To the parent, by the socket that it left open."""

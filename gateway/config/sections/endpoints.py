@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
 from gateway.config import external_addresses
-from gateway.config.section import Contradiction, Count, NotNegative, Positive, Section
+from gateway.config.endpoint_kinds import KINDS, Addresses
+from gateway.config.section import Contradiction, Count, KnownWord, NotNegative, Positive, Section
 from gateway.core.types import Zone
 
 
@@ -54,7 +55,7 @@ class TlsSettings(Section):
 class EndpointSettings(Section):
     """One place that can serve models. It must say which zone it stands in."""
 
-    kind: Literal["triton", "kserve", "openai"]
+    kind: Annotated[str, KnownWord(lambda: list(KINDS))]
     zone: Zone
     url: str | None = Field(None, description="base URL of its HTTP side, e.g. http://gpu-1:8000")
     grpc: str | None = Field(None, description="host:port of its gRPC side")
@@ -110,9 +111,10 @@ class EndpointSettings(Section):
         return self
 
     def _check_embedded(self) -> None:
-        if self.kind != "triton" or self.zone is not Zone.ONPREM:
+        if not KINDS[self.kind].embeddable or self.zone is not Zone.ONPREM:
+            kinds = " or ".join(kind.name for kind in KINDS.values() if kind.embeddable)
             raise Contradiction(
-                ("embedded",), "only an endpoint of kind triton in zone onprem can be"
+                ("embedded",), f"only an endpoint of kind {kinds} in zone onprem can be"
             )
         for key in ("url", "grpc", "metrics_url"):
             if getattr(self, key):
@@ -123,16 +125,20 @@ class EndpointSettings(Section):
             raise Contradiction(("repository",), "only an embedded server is given one")
         if self.reload:
             raise Contradiction(("reload",), "only an embedded server is told how to start")
-        if self.kind == "triton" and not self.grpc:
-            raise Contradiction((), "kind triton needs grpc: host:port of its gRPC side")
-        if self.kind == "openai" and not self.url:
-            raise Contradiction((), "kind openai needs url: its base URL")
-        if self.kind == "openai" and self.grpc:
-            raise Contradiction(("grpc",), "an endpoint of kind openai has no gRPC side; drop it")
-        if self.kind == "kserve" and bool(self.url) == bool(self.grpc):
-            raise Contradiction((), "kind kserve needs exactly one of url and grpc")
-        if self.metrics_url and self.kind != "triton":
-            raise Contradiction(("metrics_url",), "only those of kind triton are read; drop it")
+        kind = KINDS[self.kind]
+        if kind.addresses is Addresses.GRPC and not self.grpc:
+            raise Contradiction((), f"kind {kind.name} needs grpc: host:port of its gRPC side")
+        if kind.addresses is Addresses.URL and not self.url:
+            raise Contradiction((), f"kind {kind.name} needs url: its base URL")
+        if kind.addresses is Addresses.URL and self.grpc:
+            raise Contradiction(
+                ("grpc",), f"an endpoint of kind {kind.name} has no gRPC side; drop it"
+            )
+        if kind.addresses is Addresses.EITHER and bool(self.url) == bool(self.grpc):
+            raise Contradiction((), f"kind {kind.name} needs exactly one of url and grpc")
+        if self.metrics_url and not kind.extensions:
+            read = " or ".join(kind.name for kind in KINDS.values() if kind.extensions)
+            raise Contradiction(("metrics_url",), f"only those of kind {read} are read; drop it")
         if self.grpc_tls and not self.grpc:
             raise Contradiction(("grpc_tls",), "there is no grpc that could use it")
 

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from gateway.config.endpoint_kinds import KINDS
 from gateway.config.section import (
     Contradiction,
     Count,
+    KnownWord,
     Name,
     NotNegative,
     Positive,
@@ -18,27 +20,12 @@ from gateway.config.section import (
     known,
 )
 from gateway.config.sections.endpoints import EndpointSettings
+from gateway.core.operations.capabilities import CAPABILITIES
+from gateway.core.operations.registry import task_operations, tasks
+from gateway.core.operations.tensors import INFER
 from gateway.core.types import place_name
 
-Capability = Literal[
-    "tools",
-    "structured_output",
-    "logprobs",
-    "logit_bias",
-    "token_ids",
-    "choices",
-    "ranking",
-    "parts",
-    "audio",
-    "prediction",
-    "suffix",
-    "reasoning",
-    "search",
-    "state",
-    "dimensions",
-    "sampling",
-    "other",
-]
+Capability = Annotated[str, KnownWord(lambda: list(CAPABILITIES))]
 
 
 class ServedBySettings(Section):
@@ -85,7 +72,7 @@ class ServedBySettings(Section):
 class ModelSettings(Section):
     """A model of the catalog: what its inputs are and who may serve it."""
 
-    task: Literal["infer", "embeddings", "generate"] = "infer"
+    task: Annotated[str, KnownWord(tasks)] = "infer"
     served_by: tuple[ServedBySettings, ...] = Field(min_length=1)
     text_inputs: tuple[str, ...] = Field((), description="BYTES inputs that hold text")
     inputs: tuple[str, ...] = Field(
@@ -168,11 +155,17 @@ def check_served_by(
         if there in pairs:
             raise wrong("endpoint", f"{served.endpoint!r} is listed twice with model {there[1]!r}")
         pairs.add(there)
-        if endpoints[served.endpoint].kind == "openai" and model.task == "infer":
+        kind = KINDS[endpoints[served.endpoint].kind]
+        if not kind.tensors and model.task == INFER.task:
             raise wrong(
                 "endpoint",
-                f"{served.endpoint!r} speaks OpenAI and cannot serve tensors; "
+                f"{served.endpoint!r} speaks {kind.protocol} and cannot serve tensors; "
                 f"set models.{name}.task to embeddings or generate",
+            )
+        documents = [spec for spec in task_operations(model.task) if spec.path]
+        if documents and kind.documents and not any(map(kind.serves, documents)):
+            raise wrong(
+                "endpoint", f"an endpoint of kind {kind.name} cannot serve task {model.task}"
             )
         if model.task == "embeddings" and served.substitute and len(model.served_by) > 1:
             raise wrong("substitute", "embeddings of different weights must not mix under one name")

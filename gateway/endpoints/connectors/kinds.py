@@ -1,4 +1,4 @@
-"""The registry of endpoint kinds: settings in, a connector out."""
+"""How each kind of endpoint is connected to: settings in, a connector out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from gateway.config import EndpointSettings
+from gateway.config.endpoint_kinds import KINDS, KSERVE, OPENAI, TRITON, EndpointKind
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
-from gateway.endpoints.connectors.openai.connector import REST_S, OpenAiConnector, endpoint_origin
+from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
 from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
 from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
@@ -33,7 +34,7 @@ def build_connector(
     max_answer_bytes: int = MAX_ANSWER_BYTES,
 ) -> Connector:
     """`ports` of the embedded server, for an endpoint that has one."""
-    return KINDS[settings.kind](settings, ports, max_answer_bytes)
+    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes)
 
 
 def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
@@ -82,11 +83,8 @@ def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
     return OpenAiConnector(wire, headers=_headers(settings))
 
 
-KINDS: dict[str, Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]] = {
-    "triton": _triton,
-    "kserve": _kserve,
-    "openai": _openai,
-}
+Build = Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]
+CONNECTORS: dict[EndpointKind, Build] = {TRITON: _triton, KSERVE: _kserve, OPENAI: _openai}
 
 
 def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTarget:

@@ -12,22 +12,20 @@ from typing import Any
 
 from tritonclient.grpc import model_config_pb2
 
-from gateway.core.types import DocumentCall, Operation, Parameter, Payload, Tensor, TensorCall
+from gateway.core.operations.registry import task_operations
+from gateway.core.types import DocumentCall, Parameter, Tensor, TensorCall
 from gateway.protocols.oip.datatypes import DATATYPES, join
 
-_TEXT = "Hi"
 _ONES = frozenset({"max_tokens", "max_new_tokens", "request_output_len"})
 """Inputs that say how much to write; with zero of it nothing would be executed."""
 _SEQUENCE = 0x7370696C6C776179  # no caller's, but for one in 2^64
 
 
-def task_canary(task: str) -> Payload | None:
+def task_canary(task: str) -> DocumentCall | None:
     """For models that are called by documents; None where only tensors will do."""
-    if task == "generate":
-        one = {"messages": [{"role": "user", "content": _TEXT}], "max_tokens": 1}
-        return DocumentCall(Operation.CHAT, one)
-    if task == "embeddings":
-        return DocumentCall(Operation.EMBEDDINGS, {"input": _TEXT})
+    for spec in task_operations(task):
+        if spec.canary is not None:
+            return DocumentCall(spec, dict(spec.canary))
     return None
 
 

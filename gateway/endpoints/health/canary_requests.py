@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
 from gateway.accounting.records import DecisionLog
+from gateway.config.endpoint_kinds import KINDS
 from gateway.config.model_catalog import Catalog
 from gateway.core import ambient
 from gateway.core.errors import NotOffered, UpstreamFailed
@@ -35,13 +36,14 @@ class CanaryPayloads:
 
     async def __call__(self, name: str, state: EndpointState, model: str) -> Payload:
         """Raises a GatewayError where none can be made."""
+        kind = KINDS[state.settings.kind]
         document = canary.task_canary(self._catalog.find(model).task)
-        if document is not None and state.settings.kind != "kserve":
+        if document is not None and kind.serves(document.operation):
             return document
         served = self._catalog.endpoints[name].models[model]
         if state.inspector is None:
             raise NotOffered("this endpoint does not tell what its models take")
-        if state.settings.kind == "triton":
+        if kind.extensions:
             config = service_pb2.ModelConfigRequest(name=served.model, version=served.version)
             raw = await state.inspector.grpc("ModelConfig", config.SerializeToString(), _TIMEOUT_S)
             return canary.config_canary(_parsed(service_pb2.ModelConfigResponse(), raw).config)

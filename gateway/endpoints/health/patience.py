@@ -9,11 +9,11 @@ its endpoint has gone out, which may only mean that it ends what it has.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from gateway.config import HealthSettings
-from gateway.core.tokens import stated
-from gateway.core.types import DocumentCall, InferenceRequest, Operation
+from gateway.core.operations.tokens import stated
+from gateway.core.types import DocumentCall, InferenceRequest
 
 _DOUBT_FACTOR = 4.0
 _PARTING_FACTOR = 4.0
@@ -21,7 +21,6 @@ _PARTING_S = 1.0  # at the least: frames come in bursts
 _COLD_FACTOR = 6.0  # a first inference may load libraries, or build an engine
 _UNSTATED_TOKENS = 4096
 _MOST_TOKENS = 1 << 20
-_EMBEDDINGS: Final = Operation.EMBEDDINGS  # to look a member up takes longer than to compare
 
 
 class Spread(Protocol):
@@ -74,6 +73,6 @@ def _floor_s(floor_ms: float, spread: Spread, settings: HealthSettings) -> float
 def _tokens(request: InferenceRequest) -> int:
     """That may be written before the answer begins: none where it streams."""
     call = request.payload
-    if not isinstance(call, DocumentCall) or call.streamed or call.operation is _EMBEDDINGS:
+    if not isinstance(call, DocumentCall) or call.streamed or not call.operation.writes:
         return 0
     return min(stated(call.document), _MOST_TOKENS) or _UNSTATED_TOKENS

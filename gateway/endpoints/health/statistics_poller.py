@@ -8,6 +8,7 @@ import logging
 from tritonclient.grpc import service_pb2
 
 from gateway.accounting.metrics import Metrics
+from gateway.config.endpoint_kinds import KINDS
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
 from gateway.endpoints.health import statistics
@@ -33,7 +34,7 @@ class Scraping:
         self._clock = clock
         self._stalls: dict[tuple[str, str], StallWatch] = {}
         for state in registry.states.values():
-            reports = state.settings.kind == "triton" and state.inspector is not None
+            reports = KINDS[state.settings.kind].extensions and state.inspector is not None
             if reports and state.statistics is None:
                 state.statistics = ServerStatistics(clock, registry.health.statistics_s)
 

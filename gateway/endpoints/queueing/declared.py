@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gateway.config.endpoint_kinds import KINDS
 from gateway.config.model_catalog import Catalog
 from gateway.endpoints.state import EndpointState
 from gateway.scheduling.executions import Execution
@@ -21,9 +22,10 @@ class DeclaredServers:
     def execution(self, model: str, name: str) -> Execution:
         """How an on-prem server executes a model's calls. Raises UnknownModel."""
         model_settings, settings = self._catalog.find(model), self._states[name].settings
-        if settings.kind == "openai":  # batches of its own making, as wide as the settings allow
+        kind = KINDS[settings.kind]
+        if kind.batches:
             return Execution(rows=max(1, settings.max_in_flight // 2), one_by_one=True)
-        shares = settings.kind == "triton" if settings.shares_gpu is None else settings.shares_gpu
+        shares = kind.shares_gpu if settings.shares_gpu is None else settings.shares_gpu
         return Execution(model_settings.max_batch, 1, model_settings.task == "generate", shares)
 
     def measured(self, model: str, name: str) -> Prior | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.core.tokens import stated
-from gateway.core.types import DocumentCall, InferenceRequest, JsonDocument, Operation
+from gateway.core.operations.tokens import stated
+from gateway.core.types import DocumentCall, InferenceRequest, JsonDocument
 
 _CHARACTERS_A_TOKEN = 4.0
 _DEFAULT_OUTPUT_TOKENS = 256.0
@@ -17,8 +17,8 @@ def tokens(request: InferenceRequest) -> float:
     if not isinstance(call, DocumentCall):
         return 0.0
     document = call.document
-    embeds = call.operation is Operation.EMBEDDINGS
-    out = 0.0 if embeds else float(stated(document) or _DEFAULT_OUTPUT_TOKENS)
+    writes = call.operation.writes
+    out = float(stated(document) or _DEFAULT_OUTPUT_TOKENS) if writes else 0.0
     answers = document.get("n")
     if isinstance(answers, int) and answers > 1:
         out *= answers

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gateway.config.endpoint_kinds import KINDS
 from gateway.core.types import DocumentCall, Endpoint, InferenceRequest, TensorCall
 from gateway.scheduling.routing.needs import lacking
 
 
 def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
-    """Tensors go to Triton and KServe services, documents to OpenAI services and to Triton."""
-    return endpoint.kind != ("kserve" if isinstance(request.payload, DocumentCall) else "openai")
+    """Whether the endpoint's kind serves such calls."""
+    kind, call = KINDS[endpoint.kind], request.payload
+    return kind.serves(call.operation) if isinstance(call, DocumentCall) else kind.tensors
 
 
 def requested_version(request: InferenceRequest) -> str:

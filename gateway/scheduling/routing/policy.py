@@ -15,6 +15,7 @@ from gateway.core.errors import (
     OnpremUnavailable,
     Saturated,
 )
+from gateway.core.operations.spec import CapabilityNeed
 from gateway.core.types import (
     CLOUD,
     ONPREM,
@@ -26,7 +27,7 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.scheduling.routing.filters import FILTERS, Filter, keeps_restricted_onprem
-from gateway.scheduling.routing.needs import CapabilityNeed, lacking
+from gateway.scheduling.routing.needs import lacking
 from gateway.scheduling.routing.scorers import expected_cost_usd, late_probability
 
 _LIKELY = 0.5

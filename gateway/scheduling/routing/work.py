@@ -7,15 +7,13 @@ parallel, decoding does not), against the mean of the model's last calls.
 
 from __future__ import annotations
 
-from typing import Final
 from weakref import ref
 
+from gateway.core.operations.tokens import stated
 from gateway.core.structs import value
-from gateway.core.tokens import stated
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, TensorCall
+from gateway.core.types import DocumentCall, InferenceRequest, TensorCall
 from gateway.protocols import strictjson
 
-_EMBEDDINGS: Final = Operation.EMBEDDINGS
 _BYTES_A_TOKEN = 4.0  # of its JSON, which one call of C writes
 _DEFAULT_OUTPUT_TOKENS = 256.0  # tokens
 _IN_WEIGHT = 0.1
@@ -56,9 +54,10 @@ class WorkMeter:
         if not self._batched:
             return 1
         if isinstance(payload, DocumentCall):
-            if payload.operation is not _EMBEDDINGS:
+            key = payload.operation.rows
+            if not key:
                 return 1
-            texts = payload.document.get("input")
+            texts = payload.document.get(key)
             return max(1, len(texts)) if isinstance(texts, list) else 1
         return max((t.shape[0] for t in payload.inputs if t.shape), default=1) or 1
 
@@ -83,6 +82,6 @@ class WorkMeter:
 
 def _tokens(call: DocumentCall) -> float:
     given = len(strictjson.dumps(call.document)) / _BYTES_A_TOKEN * _IN_WEIGHT + 1.0
-    if call.operation is _EMBEDDINGS:
+    if not call.operation.writes:
         return given
     return given + (stated(call.document) or _DEFAULT_OUTPUT_TOKENS)

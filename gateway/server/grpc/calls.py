@@ -41,6 +41,7 @@ from gateway.protocols.http2.sender import Fields
 from gateway.protocols.oip.grpc import grpc_from_rest
 from gateway.protocols.oip.grpc_bounds import check_request
 from gateway.server import Services, intake
+from gateway.server.grpc.context import Context
 from gateway.server.intake import READING, WHERE, CallDefaults, RequestContext
 
 _log = logging.getLogger("gateway.grpc")
@@ -54,8 +55,6 @@ GRACE_S = 0.025
 _LATE = "Deadline Exceeded"
 """gRPC's own words, which clients look for: whose timer ends a call first is chance."""
 
-Context = Any
-"""A `grpc.aio.ServicerContext` of bytes."""
 
 Unary = Callable[["GrpcCallHead", bytes], Awaitable[bytes]]
 Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]

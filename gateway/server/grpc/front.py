@@ -43,8 +43,9 @@ from gateway.server.grpc.calls import (
     read_metadata,
     too_late,
 )
+from gateway.server.grpc.context import Context
 from gateway.server.grpc.inspection import Inspections
-from gateway.server.grpc.server import Context, GrpcServer
+from gateway.server.grpc.server import GrpcServer
 from gateway.server.grpc.stream import StreamSession
 
 SERVICE_NAME = "inference.GRPCInferenceService"

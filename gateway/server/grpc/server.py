@@ -1,7 +1,6 @@
 """Runs the handlers of gRPC services, as grpc.aio's server does, over our own HTTP/2.
 
-Services are registered as with any server of gRPC's, and find in `Context` what of a
-`grpc.aio.ServicerContext` they ask for.
+Services are registered as with any server of gRPC's, and find in `Context` what they ask for.
 """
 
 from __future__ import annotations
@@ -11,28 +10,22 @@ import logging
 import socket
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
-
-import grpc
 
 from gateway.core import ambient, timeouts
 from gateway.core.deferred_error import released
-from gateway.core.errors import BodiesFull, BodyTooLarge, GatewayError
-from gateway.core.held_bytes import AnswerShare, BodyShare, HeldBytes
-from gateway.protocols.http2.exchange import OK, Http2Exchange, Serving, status_fields
-from gateway.protocols.http2.hpack import literal
+from gateway.core.errors import BodiesFull, GatewayError
+from gateway.core.held_bytes import BodyShare, HeldBytes
+from gateway.protocols.http2.exchange import Http2Exchange, Serving, status_fields
 from gateway.protocols.http2.message import (
-    PREFIX_BYTES,
     GrpcStatusError,
-    framed,
-    read_prefix,
-    too_large,
 )
 from gateway.protocols.http2.request import Http2RequestHead
 from gateway.protocols.http2.sender import Fields
 from gateway.protocols.http2.server import Http2Server
-from gateway.server import compression
+from gateway.server.grpc.context import Aborted, Context
+from gateway.server.grpc.request_messages import inflated, large_message, messages, plain_message
 
 _log = logging.getLogger("gateway.grpc")
 
@@ -43,10 +36,7 @@ _HEARS_OUT_S = 0.02
 _STALL_S = 30.0  # a caller that takes nothing for so long is gone
 _LATE = "Deadline Exceeded"
 _UNKNOWN_BYTES = 64 * 1024  # of a message for a method that anybody may call
-_SHARES = 64  # of messages of one stream, inflated, of which answers may still be made
 _LARGE_BYTES = 1 << 20  # of a message, behind whose copies others get a turn
-
-Pairs = Iterable[tuple[str, str]]
 
 
 class Details(NamedTuple):
@@ -54,67 +44,6 @@ class Details(NamedTuple):
 
     method: str
     invocation_metadata: tuple[tuple[str, str | bytes], ...]
-
-
-class Aborted(Exception):
-    def __init__(self, code: grpc.StatusCode, words: str) -> None:
-        super().__init__(words)
-        self.code, self.words = code, words
-
-
-class Context:
-    """Of one call, for its service."""
-
-    __slots__ = ("_details", "_exchange", "_serialize", "_trailers", "head", "held")
-
-    def __init__(self, exchange: Http2Exchange, serialize: Any) -> None:
-        self._exchange = exchange
-        self.head = exchange.head
-        self._serialize = serialize
-        self._trailers: Pairs = ()
-        self._details: Fields | None = None
-        self.held: AnswerShare | None = None  # of the answer, until the caller has taken it
-
-    def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        return self.head.metadata
-
-    def time_remaining(self) -> float | None:
-        timeout_s = self.head.timeout_s
-        return None if timeout_s is None else self._exchange.at_s + timeout_s - ambient.loop_s()
-
-    def admitted(self) -> Any:
-        """What its service noted of it by the head; for the first who asks: later it may be another
-        caller's, or nobody's any more."""
-        noted, self._exchange.admitted = self._exchange.admitted, None
-        return noted
-
-    def auth_context(self) -> Any:
-        """The names in the certificate that the connection was opened with."""
-        return self._exchange.connection.peer_names
-
-    def set_trailing_metadata(self, pairs: Pairs) -> None:
-        self._trailers = pairs
-
-    def answered_by(self, fields: Fields) -> None:
-        """The trailers of a call that is answered, as they go over the wire."""
-        self._details = fields
-
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailers: Pairs = ()) -> None:
-        self._trailers = trailers or self._trailers
-        raise Aborted(code, details)
-
-    async def write(self, message: Any) -> None:
-        written = message if self._serialize is None else self._serialize(message)
-        await self._exchange.put(framed(written))
-
-    def trailers(self) -> bytes:
-        return b"".join(
-            [literal(n.encode(), v.encode("ascii", "replace")) for n, v in self._trailers]
-        )
-
-    def tail(self) -> Fields:
-        """Behind an answer."""
-        return self._details or (OK, self.trailers())
 
 
 class HeadAdmission(Protocol):
@@ -287,7 +216,7 @@ class GrpcServer:
     async def _one(self, handler: Any, exchange: Http2Exchange, context: Context) -> None:
         """One message, one answer."""
         read, write = handler.request_deserializer, handler.response_serializer
-        message = await self._large(exchange) if exchange.large else self._plain(exchange)
+        message = await large_message(exchange) if exchange.large else plain_message(exchange)
         if message is not None and len(message) < _LARGE_BYTES:
             exchange.message = b""
             answer = await handler.unary_unary(message if read is None else read(message), context)
@@ -295,7 +224,7 @@ class GrpcServer:
             share = BodyShare(self.held, exchange.caller)
             try:
                 if message is None:
-                    message = await self._unpacked(exchange.message, exchange, share)
+                    message = await inflated(exchange.message, exchange, share)
                 exchange.message = b""
                 await asyncio.sleep(0)
                 answer = await handler.unary_unary(
@@ -313,17 +242,17 @@ class GrpcServer:
         shares: deque[BodyShare] = deque()
         try:
             if handler.request_streaming:
-                messages: Any = self._messages(exchange, read, shares)
+                given: Any = messages(exchange, read, self.held, shares)
             else:
-                messages = await self._large(exchange) if exchange.large else self._plain(exchange)
-                if messages is None:
+                given = await large_message(exchange) if exchange.large else plain_message(exchange)
+                if given is None:
                     shares.append(BodyShare(self.held, exchange.caller))
-                    messages = await self._unpacked(exchange.message, exchange, shares[0])
+                    given = await inflated(exchange.message, exchange, shares[0])
                 exchange.message = b""
                 if read is not None:
-                    messages = read(messages)
+                    given = read(given)
             method = handler.stream_stream or handler.unary_stream
-            answer = method(messages, context)
+            answer = method(given, context)
             if hasattr(answer, "__aiter__"):
                 async for message in answer:
                     await context.write(message)
@@ -333,70 +262,6 @@ class GrpcServer:
             for share in shares:
                 share.close()
         exchange.end(*context.tail())
-
-    async def _large(self, exchange: Http2Exchange) -> bytes | None:
-        """The same as `_plain` of one that came in pieces, which are copied once."""
-        pieces, exchange.large = exchange.large, None
-        assert pieces is not None
-        size = pieces.size - PREFIX_BYTES
-        if (
-            read_prefix(pieces.first(PREFIX_BYTES)) == (0, size)
-            and size <= exchange.serving.max_bytes
-        ):
-            pieces.cut(PREFIX_BYTES)
-            return await pieces.take_aside()
-        exchange.message = await pieces.take_aside()
-        return self._plain(exchange)
-
-    def _plain(self, exchange: Http2Exchange) -> bytes | None:
-        """The one message of a request; None where it is compressed."""
-        whole, most = exchange.message, exchange.serving.max_bytes
-        compressed, length = read_prefix(whole) if len(whole) >= PREFIX_BYTES else (0, -1)
-        if length != len(whole) - PREFIX_BYTES:
-            raise GrpcStatusError("INTERNAL", "the request is not one message")
-        if compressed:
-            return None
-        if length > most:
-            raise GrpcStatusError("RESOURCE_EXHAUSTED", too_large(length, most))
-        return whole[PREFIX_BYTES:]
-
-    async def _messages(
-        self, exchange: Http2Exchange, read: Any, shares: deque[BodyShare]
-    ) -> AsyncIterator[Any]:
-        """`shares`: of the last ones that were inflated, which may not be answered yet."""
-        while (whole := await exchange.next()) is not None:
-            if whole[0]:
-                if len(shares) >= _SHARES:
-                    shares.popleft().close()
-                shares.append(BodyShare(self.held, exchange.caller))
-                message = await self._unpacked(whole, exchange, shares[-1])
-            else:
-                message = whole[PREFIX_BYTES:]
-            yield message if read is None else read(message)
-
-    async def _unpacked(self, whole: bytes, exchange: Http2Exchange, share: BodyShare) -> bytes:
-        """Of a message that is compressed; `share` is for what comes out."""
-        encoding = exchange.head.encoding
-        if encoding in ("", "identity"):
-            raise GrpcStatusError(
-                "INTERNAL", "a message is compressed, and grpc-encoding does not say how"
-            )
-        message, most = whole[PREFIX_BYTES:], exchange.serving.max_bytes
-        try:
-            compression.check(encoding)
-            return await compression.inflated(message, encoding, most, share)
-        except BodiesFull:
-            raise
-        except BodyTooLarge as exc:
-            words = f"Received message larger than max: {exc.message}"
-            raise GrpcStatusError("RESOURCE_EXHAUSTED", words) from None
-        except GatewayError as exc:
-            raise GrpcStatusError(
-                "UNIMPLEMENTED" if encoding not in _CODINGS else "INTERNAL", exc.message
-            ) from None
-
-
-_CODINGS = ("gzip", "deflate")
 
 
 def _cause(exc: Exception) -> Exception:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import orjson
 
 from gateway.core.errors import (
+    NOT_OFFERED,
     Draining,
     Forbidden,
     GatewayError,
     Incapable,
-    RequestRejected,
+    InvalidField,
     Saturated,
     Shed,
     Unauthenticated,
@@ -28,18 +29,6 @@ from gateway.core.errors import (
 )
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
-
-MISSING, WRONG_TYPE, WRONG_VALUE = "missing_required_parameter", "invalid_type", "invalid_value"
-NOT_OFFERED = "not_offered"
-
-
-class InvalidField(RequestRejected):
-    """A key of the body that is missing or wrong. `param` names it, never what it held."""
-
-    def __init__(self, param: str, message: str, code: str = WRONG_VALUE) -> None:
-        super().__init__(f"{param}: {message}")
-        self.param = param
-        self.code = code
 
 
 def error_document(error: GatewayError) -> JsonDocument:

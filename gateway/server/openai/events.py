@@ -7,8 +7,8 @@ import logging
 import orjson
 
 from gateway.core.errors import GatewayError, InternalError
+from gateway.core.operations.spec import OperationSpec, StreamForm
 from gateway.core.types import (
-    Operation,
     ReplyStream,
     ServerEvent,
     ServerEvents,
@@ -25,9 +25,9 @@ _OWN_FAILURES = ("error", "response.failed")
 class EventBytes:
     """What a streamed reply looks like on the wire; closing it closes the reply (A3, A4)."""
 
-    def __init__(self, frames: ReplyStream, operation: Operation) -> None:
+    def __init__(self, frames: ReplyStream, operation: OperationSpec) -> None:
         self._frames = frames
-        self._operation = operation
+        self._named = operation.stream is StreamForm.RESPONSES  # events with names
         self._last: ServerEvent | ServerEvents = ServerEvent(b"")  # that went out
         self._ended = False
 
@@ -43,7 +43,7 @@ class EventBytes:
                 raise InternalError("a frame of another protocol came in an event stream")
         except StopAsyncIteration:
             self._ended = True
-            if self._operation is Operation.RESPONSES:  # its last event says that it is the last
+            if self._named:  # its last event says that it is the last
                 raise
             return _DONE
         except GatewayError as error:
@@ -61,7 +61,7 @@ class EventBytes:
     def _broken_off(self, error: GatewayError) -> bytes:
         """In-band, since the status line is long gone; and never `[DONE]` behind it."""
         self._ended = True  # guard: A4.no-done
-        if self._operation is not Operation.RESPONSES:
+        if not self._named:
             return ServerEvent(error_body(error)).framed()
         last = self._last.apart()[-1] if isinstance(self._last, ServerEvents) else self._last
         if last.event in _OWN_FAILURES:

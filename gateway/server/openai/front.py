@@ -19,6 +19,8 @@ from gateway.auth import Caller
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
+from gateway.core.operations.registry import by_path
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     AT_ONCE_BYTES,
     Frame,
@@ -27,7 +29,6 @@ from gateway.core.types import (
     JsonBody,
     JsonDocument,
     OneFrame,
-    Operation,
     ReplyStream,
     WireProtocol,
 )
@@ -37,8 +38,7 @@ from gateway.protocols.http.head import name_in
 from gateway.server import Services, intake
 from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
 from gateway.server.intake import RequestContext
-from gateway.server.openai.alike import AlikeBodies
-from gateway.server.openai.documents import TASKS, read
+from gateway.server.openai.documents import read
 from gateway.server.openai.errors import error_body, should_retry
 from gateway.server.openai.events import EventBytes
 from gateway.server.routes import endpoint
@@ -50,17 +50,11 @@ _STREAMED = {
     "x-accel-buffering": "no",  # a proxy that buffers would hold the first token back
 }
 _EVENTS = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
-CALLS = {
-    "/v1/chat/completions": Operation.CHAT,
-    "/v1/completions": Operation.COMPLETIONS,
-    "/v1/embeddings": Operation.EMBEDDINGS,
-    "/v1/responses": Operation.RESPONSES,
-}
 
 
 def front(services: Services) -> Front:
     calls: dict[str, Call] = {
-        path: partial(_OpenAiRequestHead, services, op) for path, op in CALLS.items()
+        path: partial(_OpenAiRequestHead, services, op) for path, op in by_path().items()
     }
     return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
 
@@ -98,14 +92,15 @@ class OpenAiFront:
 
 
 class _OpenAiRequestHead(RequestHead):
-    __slots__ = ("_alike", "_bounds", "_operation")
+    __slots__ = ("_bounds", "_operation")
 
-    def __init__(self, services: Services, operation: Operation, exchange: HttpExchange) -> None:
+    def __init__(
+        self, services: Services, operation: OperationSpec, exchange: HttpExchange
+    ) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation = operation
         self._bounds = intake.json_bounds(services.limits)
-        self._alike = AlikeBodies(services.limits.max_json_depth, self._bounds)
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
@@ -115,7 +110,8 @@ class _OpenAiRequestHead(RequestHead):
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         if len(body) > AT_ONCE_BYTES:
             return self._parse_request(body, arrival)
-        return self._request(self._alike.read(body), arrival, 0)
+        depth = self.services.limits.max_json_depth
+        return self._request(strictjson.load_object(body, depth, self._bounds), arrival, 0)
 
     async def _parse_request(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
         depth = self.services.limits.max_json_depth
@@ -172,7 +168,8 @@ async def _only_frame(frames: ReplyStream) -> Frame | None:
 
 
 def _shown(model: CatalogModel, caller: Caller) -> bool:
-    return model.task in TASKS.values() and caller.may_use(model.name)
+    tasks = {spec.task for spec in by_path().values()}
+    return model.task in tasks and caller.may_use(model.name)
 
 
 def _entry(model: CatalogModel) -> JsonDocument:

@@ -19,24 +19,25 @@ from hypothesis import strategies as st
 from gateway.core.deadline import Deadline
 from gateway.core.errors import AnswersFull, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare, HeldBytes
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.responses import RESPONSES
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     JsonBody,
     OneFrame,
-    Operation,
     ServedModel,
     Usage,
     WireProtocol,
 )
 from gateway.endpoints.connectors.open_inference.grpc_failures import ours
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
-from gateway.endpoints.connectors.openai.connector import (
-    EventStream,
+from gateway.endpoints.connectors.openai.event_stream import EventStream
+from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
+from gateway.endpoints.connectors.openai.provider import (
     OpenAiConnector,
     endpoint_origin,
 )
-from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
 from gateway.protocols.http2.message import GrpcStatusError
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.wire import ConnectionPool, WireAnswer, WireRequest
@@ -217,7 +218,7 @@ def test_the_usage_of_a_large_answer_is_found_at_either_edge() -> None:
     last = b'{"choices":' + LISTS + b',"usage":' + usage + b',"x":[{"y":"}"}]} \n'
     first = b' {"id":"1","usage":' + usage + b',"choices":' + LISTS + b"}"
     for body in (last, first):
-        assert answer_edges(body, Operation.CHAT)["usage"] == PARTS
+        assert answer_edges(body, CHAT)["usage"] == PARTS
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_the_usage_of_a_large_answer_is_found_at_either_edge() -> None:
     ],
 )
 def test_a_usage_that_is_not_the_answers_own_is_not_taken(behind: bytes) -> None:
-    assert "usage" not in answer_edges(b'{"a":' + LISTS + behind, Operation.CHAT)
+    assert "usage" not in answer_edges(b'{"a":' + LISTS + behind, CHAT)
 
 
 def test_the_last_event_of_a_large_response_says_what_it_took() -> None:
@@ -237,7 +238,7 @@ def test_the_last_event_of_a_large_response_says_what_it_took() -> None:
     event = (
         b'{"type":"response.completed","response":{"output":' + LISTS + b',"usage":' + usage + b"}}"
     )
-    known = answer_edges(event, Operation.RESPONSES, "response.completed")
+    known = answer_edges(event, RESPONSES, "response.completed")
     assert known["type"] == "response.completed"
     assert known["response"]["usage"]["total_tokens"] == 7
 
@@ -245,7 +246,7 @@ def test_the_last_event_of_a_large_response_says_what_it_took() -> None:
 @pytest.mark.parametrize("body", [b"[" + LISTS + b"]", b'{"a":' + LISTS, b"x" * READ_BYTES * 2])
 def test_a_large_answer_that_is_no_object_is_nonsense(body: bytes) -> None:
     with pytest.raises(UpstreamFailed):
-        answer_edges(body, Operation.CHAT)
+        answer_edges(body, CHAT)
 
 
 # OpenAI
@@ -254,7 +255,7 @@ def test_a_large_answer_that_is_no_object_is_nonsense(body: bytes) -> None:
 def request(share: AnswerShare | None, streamed: bool = False) -> InferenceRequest:
     return InferenceRequest(
         "1", WireProtocol.OPENAI, "t", "scribe",
-        DocumentCall(Operation.CHAT, {"model": "scribe", "messages": []}, streamed),
+        DocumentCall(CHAT, {"model": "scribe", "messages": []}, streamed),
         Deadline.after(20), held=share,
     )  # fmt: skip
 
@@ -285,7 +286,7 @@ async def test_a_large_answer_goes_on_as_it_came_and_is_counted(
         parsed[len(text)] += 1
         return json.loads(text)
 
-    monkeypatch.setattr("gateway.endpoints.connectors.openai.connector.orjson.loads", loads)
+    monkeypatch.setattr("gateway.endpoints.connectors.openai.event_stream.orjson.loads", loads)
     body = b'{"choices":' + LISTS + b',"usage":' + orjson.dumps(PARTS) + b"}"
     share = AnswerShare(HeldBytes(16 * MB), "a")
     async with asyncio.timeout(20):

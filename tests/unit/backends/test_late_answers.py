@@ -20,11 +20,11 @@ from gateway.config import EndpointSettings
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import UpstreamFailed, UpstreamRefused
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     JsonBody,
-    Operation,
     RestBody,
     ServedModel,
     Tensor,
@@ -233,7 +233,7 @@ async def test_connections_to_a_provider_rest() -> None:
             {"kind": "openai", "zone": "cloud", "url": f"http://127.0.0.1:{server.port}"}
         )
         connector = build_connector(settings, None)
-        document = DocumentCall(Operation.CHAT, {"messages": []})
+        document = DocumentCall(CHAT, {"messages": []})
 
         async def chat() -> bytes:
             reply = await connector.open(_request(document), ServedModel("m"))

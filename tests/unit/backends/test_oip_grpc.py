@@ -21,10 +21,10 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
-    Operation,
     Payload,
     ServedModel,
     WireProtocol,
@@ -346,7 +346,7 @@ async def test_what_is_not_of_the_protocol_is_a_failure(
         StreamFrame.decode(b"\xff\xff\xff")
     _, client = triton
     with pytest.raises(UpstreamRefused):
-        await client.open(call(DocumentCall(Operation.CHAT, {})), SERVED)
+        await client.open(call(DocumentCall(CHAT, {})), SERVED)
 
 
 async def test_nothing_that_changes_a_server_can_be_asked(

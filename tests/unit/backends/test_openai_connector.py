@@ -22,12 +22,17 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.rerank import RERANK
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
     Frame,
     InferenceRequest,
     JsonBody,
-    Operation,
     ReplyStream,
     ServedModel,
     ServerEvent,
@@ -35,8 +40,8 @@ from gateway.core.types import (
     TensorCall,
     WireProtocol,
 )
-from gateway.endpoints.connectors.openai.connector import (
-    AnswerBounds,
+from gateway.endpoints.connectors.openai.event_stream import AnswerBounds
+from gateway.endpoints.connectors.openai.provider import (
     OpenAiConnector,
     endpoint_origin,
 )
@@ -155,7 +160,7 @@ def connector(
 
 def request(
     document: dict[str, Any] | None = None,
-    operation: Operation = Operation.CHAT,
+    operation: OperationSpec = CHAT,
     within_s: float = 60.0,
 ) -> InferenceRequest:
     document = SAID if document is None else document
@@ -170,7 +175,7 @@ def request(
     )
 
 
-def streamed(operation: Operation = Operation.CHAT, within_s: float = 60.0) -> InferenceRequest:
+def streamed(operation: OperationSpec = CHAT, within_s: float = 60.0) -> InferenceRequest:
     return request(SAID | {"stream": True}, operation, within_s)
 
 
@@ -242,15 +247,16 @@ async def test_what_was_parsed_is_what_is_sent(provider: Provider) -> None:
 @pytest.mark.parametrize(
     ("operation", "route"),
     [
-        (Operation.CHAT, "/chat/completions"),
-        (Operation.COMPLETIONS, "/completions"),
-        (Operation.EMBEDDINGS, "/embeddings"),
-        (Operation.RESPONSES, "/responses"),
+        (CHAT, "/chat/completions"),
+        (COMPLETIONS, "/completions"),
+        (EMBEDDINGS, "/embeddings"),
+        (RESPONSES, "/responses"),
+        (RERANK, "/rerank"),
     ],
 )
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/openai/v1"])
 async def test_the_path_is_the_operations_own(
-    provider: Provider, operation: Operation, route: str, path: str
+    provider: Provider, operation: OperationSpec, route: str, path: str
 ) -> None:
     provider.answers({"data": []})
     await ask(provider, request(operation=operation), path=path)
@@ -505,7 +511,7 @@ async def test_a_response_ends_with_its_own_event(provider: Provider, kind: str)
     usage = {"response": {"usage": {"total_tokens": 4}, "error": None}}
     provider.streams(event("response.created"), event(kind, **usage))
     there = connector(provider)
-    stream = await there.open(streamed(Operation.RESPONSES), ServedModel("m"))
+    stream = await there.open(streamed(RESPONSES), ServedModel("m"))
     events = await frames(stream)
     assert [e.event for e in events if isinstance(e, ServerEvent)] == ["response.created", kind]
     assert stream.total_tokens == 4
@@ -516,15 +522,15 @@ async def test_a_response_ends_with_its_own_event(provider: Provider, kind: str)
 async def test_a_response_without_its_last_event_is_cut(provider: Provider, tail: bytes) -> None:
     provider.streams(event("response.created") + tail)
     with pytest.raises(UpstreamUnreachable):
-        await ask(provider, streamed(Operation.RESPONSES))
+        await ask(provider, streamed(RESPONSES))
 
 
 async def test_a_stream_that_ended_leaves_its_connection_to_the_next(provider: Provider) -> None:
     provider.keeps = True
     there = connector(provider)
     for operation, text in (
-        (Operation.CHAT, sse(chunk(finish="stop"), b"[DONE]")),
-        (Operation.RESPONSES, event("response.completed")),
+        (CHAT, sse(chunk(finish="stop"), b"[DONE]")),
+        (RESPONSES, event("response.completed")),
     ):
         provider.streams(text)  # the end of the body comes on its own, a moment later
         for _ in range(3):
@@ -556,7 +562,7 @@ async def test_a_response_tells_its_failure_by_its_own_event(
 ) -> None:
     provider.streams(event("response.created"), failed)
     there = connector(provider)
-    stream = await there.open(streamed(Operation.RESPONSES), ServedModel("m"))
+    stream = await there.open(streamed(RESPONSES), ServedModel("m"))
     seen: list[Frame] = []
     with pytest.raises(UpstreamFailed):
         await collect(stream, seen)
@@ -565,7 +571,7 @@ async def test_a_response_tells_its_failure_by_its_own_event(
     await there.aclose()
     provider.streams(failed)  # as the first event nothing has reached the caller: try elsewhere
     with pytest.raises(UpstreamFailed):
-        await ask(provider, streamed(Operation.RESPONSES))
+        await ask(provider, streamed(RESPONSES))
 
 
 async def test_sizes_are_bounded(provider: Provider) -> None:
@@ -663,7 +669,7 @@ async def test_a_large_document_is_written_beside_the_loop(provider: Provider) -
     for size, count in ((0, 0), (100_000, 1)):
         document = {**SAID, "pad": "x" * size}
         asked = request(document)
-        call = DocumentCall(Operation.CHAT, document, False, size)
+        call = DocumentCall(CHAT, document, False, size)
         await there.open(replace(asked, payload=call), ServedModel("m"))
         assert threads.count == count
     await there.aclose()

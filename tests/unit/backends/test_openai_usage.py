@@ -11,8 +11,13 @@ import pytest
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import UpstreamRefused
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, ServedModel, WireProtocol
-from gateway.endpoints.connectors.openai.connector import OpenAiConnector, endpoint_origin
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, Usage, WireProtocol
+from gateway.endpoints.connectors.openai.provider import OpenAiConnector, endpoint_origin
+from gateway.endpoints.connectors.openai.usage import token_counts
 from gateway.protocols.http_client.wire import ConnectionPool
 from tests.unit.backends.wire_rig import Peer, answer, listening
 
@@ -66,7 +71,7 @@ async def connected(provider: Provider) -> AsyncIterator[OpenAiConnector]:
 
 
 async def stream(
-    connector: OpenAiConnector, operation: Operation = Operation.CHAT, **more: Any
+    connector: OpenAiConnector, operation: OperationSpec = CHAT, **more: Any
 ) -> tuple[list[Any], int | None]:
     """The documents that the caller gets, and the tokens that are counted."""
     request = InferenceRequest(
@@ -82,7 +87,7 @@ async def stream(
     return events, reply.total_tokens
 
 
-@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COMPLETIONS])
+@pytest.mark.parametrize("operation", [CHAT, COMPLETIONS])
 @pytest.mark.parametrize(
     "more",
     [
@@ -93,7 +98,7 @@ async def stream(
     ],
 )
 async def test_usage_that_nobody_asked_for_is_counted_and_not_shown(
-    more: dict[str, Any], operation: Operation
+    more: dict[str, Any], operation: OperationSpec
 ) -> None:
     provider = Provider()
     async with connected(provider) as connector:
@@ -137,5 +142,31 @@ async def test_responses_have_no_such_option() -> None:
     provider = Provider()
     async with connected(provider) as connector:
         with pytest.raises(Exception, match="broke off"):
-            await stream(connector, Operation.RESPONSES)
+            await stream(connector, RESPONSES)
     assert "stream_options" not in provider.documents[0]
+
+
+@pytest.mark.parametrize(
+    ("usage", "writes", "total", "parts"),
+    [
+        ({"prompt_tokens": 400, "completion_tokens": 60, "total_tokens": 460}, True, 460,
+         Usage(400, 60)),
+        ({"prompt_tokens": 400, "completion_tokens": 60, "total_tokens": 460,
+          "prompt_tokens_details": {"cached_tokens": 128}}, True, 460, Usage(400, 60, 128)),
+        ({"input_tokens": 4, "output_tokens": 6, "total_tokens": 10,
+          "input_tokens_details": {"cached_tokens": 9}}, True, 10, Usage(4, 6, 4)),
+        ({"prompt_tokens": 7, "total_tokens": 7}, False, 7, Usage(7, 0)),  # embeddings
+        ({"total_tokens": 7}, False, 7, Usage(7, 0)),  # of a rerank by Jina
+        ({"total_tokens": 7}, True, 7, None),
+        ({"prompt_tokens": 4, "total_tokens": 10}, True, 10, Usage(4, 6)),
+        ({"prompt_tokens": -1, "total_tokens": 3}, True, 3, None),
+        ({"prompt_tokens": 4, "completion_tokens": -1, "total_tokens": 6}, True, 6, Usage(4, 2)),
+        ({"prompt_tokens": True, "total_tokens": "7"}, True, None, None),
+        ({"prompt_tokens": 10**10, "completion_tokens": 1.0}, True, None, Usage(10**9, 0)),
+        ({"prompt_tokens": 4, "prompt_tokens_details": 7}, True, None, Usage(4, 0)),
+    ],
+)  # fmt: skip
+def test_counts_are_read_by_whichever_name_they_have(
+    usage: dict[str, Any], writes: bool, total: int | None, parts: Usage | None
+) -> None:
+    assert token_counts(usage, writes) == (total, parts)

@@ -8,7 +8,11 @@ import struct
 import pytest
 
 from gateway.core.errors import UpstreamRefused
-from gateway.core.types import GrpcMessage, JsonDocument, Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import GrpcMessage, JsonDocument
 from gateway.endpoints.connectors.triton.openai_prompts import DEFAULT_MAX_TOKENS, ask, texts
 from gateway.endpoints.connectors.triton.text_generation import PromptCutter, StopCutter
 from gateway.endpoints.connectors.triton.text_tensors import GeneratedPiece, Sampling
@@ -88,7 +92,7 @@ def test_messages_become_plain_lines() -> None:
             {"role": "assistant", "content": None},
         ]
     }
-    asked = ask(Operation.CHAT, document)
+    asked = ask(CHAT, document)
     assert asked.prompts == ("system: Be terse.\nuser: one\ntwo\nassistant: \nassistant:",)
     assert asked.sampling.max_tokens == DEFAULT_MAX_TOKENS
 
@@ -96,51 +100,51 @@ def test_messages_become_plain_lines() -> None:
 def test_responses_put_their_instructions_first() -> None:
     items = [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}]
     for given in ("hi", items):
-        asked = ask(Operation.RESPONSES, {"input": given, "instructions": "Be terse."})
+        asked = ask(RESPONSES, {"input": given, "instructions": "Be terse."})
         assert asked.prompts == ("system: Be terse.\nuser: hi\nassistant:",)
 
 
-CANNOT: list[tuple[Operation, JsonDocument, str]] = [
-    (Operation.CHAT, {"messages": USER, "tool_choice": "required"}, "tool_choice"),
-    (Operation.CHAT, {"messages": USER, "tool_choice": {"type": "function"}}, "tool_choice"),
-    (Operation.CHAT, {"messages": USER, "logprobs": True}, "logprobs"),
-    (Operation.CHAT, {"messages": USER, "logit_bias": {"1": 2}}, "logit_bias"),
+CANNOT: list[tuple[OperationSpec, JsonDocument, str]] = [
+    (CHAT, {"messages": USER, "tool_choice": "required"}, "tool_choice"),
+    (CHAT, {"messages": USER, "tool_choice": {"type": "function"}}, "tool_choice"),
+    (CHAT, {"messages": USER, "logprobs": True}, "logprobs"),
+    (CHAT, {"messages": USER, "logit_bias": {"1": 2}}, "logit_bias"),
     (
-        Operation.CHAT,
+        CHAT,
         {"messages": USER, "response_format": {"type": "json_object"}},
         "response_format",
     ),
-    (Operation.CHAT, {"messages": USER, "modalities": ["audio"]}, "modalities"),
-    (Operation.CHAT, {"messages": USER, "n": 0}, "n"),
-    (Operation.CHAT, {"messages": USER, "n": True}, "n"),
-    (Operation.CHAT, {"messages": USER, "n": 1000}, "n"),
-    (Operation.CHAT, {"messages": USER, "max_tokens": 0}, "max_tokens"),
-    (Operation.CHAT, {"messages": USER, "max_completion_tokens": "9"}, "max_completion_tokens"),
-    (Operation.CHAT, {"messages": USER, "temperature": "hot"}, "temperature"),
-    (Operation.CHAT, {"messages": USER, "seed": -1}, "seed"),
-    (Operation.CHAT, {"messages": USER, "stop": [1]}, "stop"),
-    (Operation.CHAT, {"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
+    (CHAT, {"messages": USER, "modalities": ["audio"]}, "modalities"),
+    (CHAT, {"messages": USER, "n": 0}, "n"),
+    (CHAT, {"messages": USER, "n": True}, "n"),
+    (CHAT, {"messages": USER, "n": 1000}, "n"),
+    (CHAT, {"messages": USER, "max_tokens": 0}, "max_tokens"),
+    (CHAT, {"messages": USER, "max_completion_tokens": "9"}, "max_completion_tokens"),
+    (CHAT, {"messages": USER, "temperature": "hot"}, "temperature"),
+    (CHAT, {"messages": USER, "seed": -1}, "seed"),
+    (CHAT, {"messages": USER, "stop": [1]}, "stop"),
+    (CHAT, {"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
     (
-        Operation.CHAT,
+        CHAT,
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
         "messages[0].content[0]",
     ),
     (
-        Operation.CHAT,
+        CHAT,
         {"messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}]},
         "messages[0].tool_calls",
     ),
-    (Operation.COMPLETIONS, {"prompt": [1, 2]}, "prompt"),
-    (Operation.COMPLETIONS, {"prompt": [[1, 2]]}, "prompt"),
-    (Operation.COMPLETIONS, {"prompt": ["x"] * 17}, "prompt"),
-    (Operation.COMPLETIONS, {"prompt": "x", "logprobs": 0}, "logprobs"),
-    (Operation.COMPLETIONS, {"prompt": "x", "suffix": "y"}, "suffix"),
-    (Operation.COMPLETIONS, {"prompt": "x", "best_of": 3}, "best_of"),
-    (Operation.RESPONSES, {"input": "x", "previous_response_id": "r"}, "previous_response_id"),
-    (Operation.RESPONSES, {"input": [{"type": "function_call_output"}]}, "input[0]"),
-    (Operation.RESPONSES, {"input": "x", "include": 5}, "include"),
+    (COMPLETIONS, {"prompt": [1, 2]}, "prompt"),
+    (COMPLETIONS, {"prompt": [[1, 2]]}, "prompt"),
+    (COMPLETIONS, {"prompt": ["x"] * 17}, "prompt"),
+    (COMPLETIONS, {"prompt": "x", "logprobs": 0}, "logprobs"),
+    (COMPLETIONS, {"prompt": "x", "suffix": "y"}, "suffix"),
+    (COMPLETIONS, {"prompt": "x", "best_of": 3}, "best_of"),
+    (RESPONSES, {"input": "x", "previous_response_id": "r"}, "previous_response_id"),
+    (RESPONSES, {"input": [{"type": "function_call_output"}]}, "input[0]"),
+    (RESPONSES, {"input": "x", "include": 5}, "include"),
     (
-        Operation.RESPONSES,
+        RESPONSES,
         {"input": "x", "text": {"format": {"type": "json_schema"}}},
         "text.format",
     ),
@@ -149,7 +153,7 @@ CANNOT: list[tuple[Operation, JsonDocument, str]] = [
 
 @pytest.mark.parametrize(("operation", "document", "param"), CANNOT)
 async def test_what_cannot_be_honoured_is_refused_by_its_key(
-    operation: Operation, document: JsonDocument, param: str
+    operation: OperationSpec, document: JsonDocument, param: str
 ) -> None:
     server = FakeServer(VLLM)
     with pytest.raises(UpstreamRefused) as caught:
@@ -163,14 +167,14 @@ async def test_what_cannot_be_honoured_is_refused_by_its_key(
 def test_tools_are_not_dropped_in_silence(choice: str | None) -> None:
     document = {"messages": USER, "tools": [{"type": "function"}], "tool_choice": choice}
     with pytest.raises(UpstreamRefused) as caught:
-        ask(Operation.CHAT, document)
+        ask(CHAT, document)
     assert "tools" in caught.value.message
-    assert ask(Operation.CHAT, {**document, "tools": []}).n == 1
+    assert ask(CHAT, {**document, "tools": []}).n == 1
 
 
 def test_who_speaks_is_said_by_name() -> None:
     named = [{**message, "name": "Ann"} for message in USER]
-    (prompt,) = ask(Operation.CHAT, {"messages": named}).prompts
+    (prompt,) = ask(CHAT, {"messages": named}).prompts
     assert prompt.startswith("user (Ann): ")
 
 

@@ -19,12 +19,15 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
     InferenceReply,
     InferenceRequest,
     JsonBody,
-    Operation,
     ServedModel,
     ServerEvent,
     WireProtocol,
@@ -327,9 +330,11 @@ async def test_tritons_timeout_parameter_is_harmless(address: str, timeout_us: i
         assert len(await stream_of(ways.direct, [timed])) == 2
 
 
-async def frames_of(address: str, operation: Operation, document: Any, streamed: bool) -> list[Any]:
+async def frames_of(
+    address: str, operation: OperationSpec, document: Any, streamed: bool
+) -> list[Any]:
     connector = OpenAiOnTriton(triton_grpc(GrpcTarget(address)))
-    name = "minilm" if operation is Operation.EMBEDDINGS else "scribe"
+    name = "minilm" if operation is EMBEDDINGS else "scribe"
     request = InferenceRequest(
         id="0a0b0c0d-0000-4000-8000-000000000001",
         protocol=WireProtocol.OPENAI,
@@ -350,19 +355,19 @@ async def frames_of(address: str, operation: Operation, document: Any, streamed:
 
 async def test_openai_calls_are_served_by_real_models(address: str) -> None:
     messages = [{"role": "user", "content": "hi"}]
-    (vectors,) = await frames_of(address, Operation.EMBEDDINGS, {"input": ["a"] * 40}, False)
+    (vectors,) = await frames_of(address, EMBEDDINGS, {"input": ["a"] * 40}, False)
     assert len(vectors["data"]) == 40
     assert all(len(item["embedding"]) == 384 for item in vectors["data"])
     ask = {"messages": messages, "max_tokens": 9}
-    (answer,) = await frames_of(address, Operation.CHAT, ask, False)
+    (answer,) = await frames_of(address, CHAT, ask, False)
     assert answer["choices"][0]["finish_reason"] == "length"
     assert answer["usage"]["completion_tokens"] == 9
-    events = await frames_of(address, Operation.CHAT, ask, True)
+    events = await frames_of(address, CHAT, ask, True)
     pieces = [c["delta"].get("content", "") for e in events for c in e["choices"]]
     assert "".join(pieces) == answer["choices"][0]["message"]["content"]
     assert len(events) > 9
     stopping = {"messages": messages, "stop": ["toy"]}
-    (cut,) = await frames_of(address, Operation.CHAT, stopping, False)
+    (cut,) = await frames_of(address, CHAT, stopping, False)
     assert cut["choices"][0]["message"]["content"] == "[scribe, a "
-    events = await frames_of(address, Operation.RESPONSES, {"input": "hi"}, True)
+    events = await frames_of(address, RESPONSES, {"input": "hi"}, True)
     assert events[-1]["type"] == "response.completed"

@@ -16,11 +16,12 @@ from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
     Finding,
     InferenceRequest,
-    Operation,
     Payload,
     WireProtocol,
 )
@@ -80,7 +81,7 @@ def classifier(scanner: PresidioScanner) -> Classifier:
 def make_request(
     payload: Payload | dict[str, Any],
     model: str = "chat",
-    operation: Operation = Operation.CHAT,
+    operation: OperationSpec = CHAT,
     budget_s: float = 60.0,
 ) -> InferenceRequest:
     if isinstance(payload, dict):

@@ -10,9 +10,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.core.types import Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 
-Body = tuple[Operation, dict[str, Any]]
+Body = tuple[OperationSpec, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def harmless(number: int) -> Said:
 
 
 def chat(*messages: Any, **fields: Any) -> Body:
-    return Operation.CHAT, {"messages": [_HI, *messages], **fields}
+    return CHAT, {"messages": [_HI, *messages], **fields}
 
 
 def part(**fields: Any) -> Body:
@@ -113,7 +117,7 @@ def _fields(sentence: str, said: Said) -> dict[str, Body]:
 
 
 def _prompts(sentence: str) -> dict[str, Body]:
-    completions, embeddings = Operation.COMPLETIONS, Operation.EMBEDDINGS
+    completions, embeddings = COMPLETIONS, EMBEDDINGS
     return {
         "completions prompt": (completions, {"prompt": sentence}),
         "completions prompt list": (completions, {"prompt": ["hi", sentence]}),
@@ -127,7 +131,7 @@ def _prompts(sentence: str) -> dict[str, Body]:
 
 def _responses(sentence: str, said: Said) -> dict[str, Body]:
     def items(*given: dict[str, Any]) -> Body:
-        return Operation.RESPONSES, {"input": list(given)}
+        return RESPONSES, {"input": list(given)}
 
     said_before = {
         "type": "message",
@@ -137,9 +141,9 @@ def _responses(sentence: str, said: Said) -> dict[str, Body]:
     arguments = json.dumps({"a": said.text})
     tools = [{"type": "function", "name": "f", "description": sentence}]
     return {
-        "responses input": (Operation.RESPONSES, {"input": sentence}),
+        "responses input": (RESPONSES, {"input": sentence}),
         "responses instructions": (
-            Operation.RESPONSES,
+            RESPONSES,
             {"input": "hi", "instructions": sentence},
         ),
         "responses message": items(
@@ -152,8 +156,8 @@ def _responses(sentence: str, said: Said) -> dict[str, Body]:
         "responses call output": items(
             {"type": "function_call_output", "call_id": "1", "output": sentence}
         ),
-        "responses tool": (Operation.RESPONSES, {"input": "hi", "tools": tools}),
-        "responses metadata": (Operation.RESPONSES, {"input": "hi", "metadata": {"a": sentence}}),
+        "responses tool": (RESPONSES, {"input": "hi", "tools": tools}),
+        "responses metadata": (RESPONSES, {"input": "hi", "metadata": {"a": sentence}}),
     }
 
 
@@ -185,31 +189,31 @@ UNREADABLE: dict[str, tuple[Body, str]] = {
     "search tool": (chat(tools=[{"type": "file_search"}]), "hosted_tool"),
     "web search": (chat(web_search_options={}), "hosted_tool"),
     "cached content": (chat(extra_body={"cached_content": "c/1"}), "stored"),
-    "tokens": ((Operation.COMPLETIONS, {"prompt": [1, 2, 3]}), "token_ids"),
-    "token lists": ((Operation.COMPLETIONS, {"prompt": [[1, 2], [3]]}), "token_ids"),
-    "embedding tokens": ((Operation.EMBEDDINGS, {"input": [1, 2]}), "token_ids"),
+    "tokens": ((COMPLETIONS, {"prompt": [1, 2, 3]}), "token_ids"),
+    "token lists": ((COMPLETIONS, {"prompt": [[1, 2], [3]]}), "token_ids"),
+    "embedding tokens": ((EMBEDDINGS, {"input": [1, 2]}), "token_ids"),
     "previous response": (
-        (Operation.RESPONSES, {"input": "hi", "previous_response_id": "resp_1"}),
+        (RESPONSES, {"input": "hi", "previous_response_id": "resp_1"}),
         "stored",
     ),
-    "conversation": ((Operation.RESPONSES, {"input": "hi", "conversation": "conv_1"}), "stored"),
-    "stored prompt": ((Operation.RESPONSES, {"input": "hi", "prompt": {"id": "p"}}), "stored"),
+    "conversation": ((RESPONSES, {"input": "hi", "conversation": "conv_1"}), "stored"),
+    "stored prompt": ((RESPONSES, {"input": "hi", "prompt": {"id": "p"}}), "stored"),
     "input image": (
         (
-            Operation.RESPONSES,
+            RESPONSES,
             {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
         ),
         "image",
     ),
     "part whose type is no string": (part(type={"a": 1}, text="x"), "part_type"),
-    "item whose type is no string": ((Operation.RESPONSES, {"input": [{"type": []}]}), "item_type"),
+    "item whose type is no string": ((RESPONSES, {"input": [{"type": []}]}), "item_type"),
     "item reference": (
-        (Operation.RESPONSES, {"input": [{"type": "item_reference", "id": "msg_1"}]}),
+        (RESPONSES, {"input": [{"type": "item_reference", "id": "msg_1"}]}),
         "item_type",
     ),
     "encrypted": (
         (
-            Operation.RESPONSES,
+            RESPONSES,
             {"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]},
         ),
         "encrypted",

@@ -23,7 +23,9 @@ from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.scanner import engine
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
-from gateway.core.types import DocumentCall, Finding, Operation, Sensitivity, Tensor, TensorCall
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.types import DocumentCall, Finding, Sensitivity, Tensor, TensorCall
 from tests.unit.classify import misbehaving_scanners
 
 MARKER = misbehaving_scanners.MARKER
@@ -269,7 +271,7 @@ def test_content_reaches_no_log(
         await classifier.start()
         try:
             return await classifier.classify(
-                kit.make_request({"prompt": f"{text} {MARKER}"}, operation=Operation.COMPLETIONS)
+                kit.make_request({"prompt": f"{text} {MARKER}"}, operation=COMPLETIONS)
             )
         finally:
             await classifier.aclose()
@@ -302,7 +304,7 @@ _JSON = st.recursive(
     max_leaves=12,
 )
 _FIELDS = st.sampled_from(["messages", "input", "prompt", "tools", "content", "metadata", "x"])
-_DOCUMENTS = st.dictionaries(_FIELDS, _JSON).map(lambda d: DocumentCall(Operation.CHAT, d))
+_DOCUMENTS = st.dictionaries(_FIELDS, _JSON).map(lambda d: DocumentCall(CHAT, d))
 _TENSORS = st.builds(
     Tensor,
     st.sampled_from(["TEXT", "X"]),

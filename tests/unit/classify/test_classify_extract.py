@@ -18,7 +18,8 @@ from gateway.classify.text.collect import (
 )
 from gateway.classify.text.extract import extract_texts
 from gateway.config.model_catalog import CatalogModel
-from gateway.core.types import DocumentCall, Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall
 
 MODEL = CatalogModel("chat", "generate", ("gpu",))
 WORDS = st.sampled_from(["role", "content", "user", "name", "x", "4111 1111", "1111 1111", "", " "])
@@ -110,7 +111,7 @@ def test_texts_that_need_no_closer_look(said: list[str], plain: list[str] | None
 def test_more_messages_than_may_be_looked_at() -> None:
     def read(messages: int) -> list[str]:
         turns = [{"role": "user", "content": "x"}] * messages
-        return extract_texts(DocumentCall(Operation.CHAT, {"messages": turns}), MODEL, 1 << 24)
+        return extract_texts(DocumentCall(CHAT, {"messages": turns}), MODEL, 1 << 24)
 
     most = MAX_NODES // 5 - 1  # a message is five values
     assert len(read(most)) == most
@@ -153,7 +154,7 @@ def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:
     ],
 )
 def test_a_call_may_hold_so_many_bytes_and_no_more(document: dict[str, Any]) -> None:
-    call = DocumentCall(Operation.CHAT, document)
+    call = DocumentCall(CHAT, document)
     assert extract_texts(call, MODEL, 100)
     with pytest.raises(Unscannable, match="over_cap"):
         extract_texts(call, MODEL, 99)

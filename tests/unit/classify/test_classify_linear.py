@@ -16,7 +16,8 @@ import pytest
 from gateway.classify.conversations.memory import segments
 from gateway.classify.text.extract import extract_texts
 from gateway.config.model_catalog import CatalogModel
-from gateway.core.types import DocumentCall, Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall
 
 pytestmark = pytest.mark.interpreted  # what is compiled has no bytecodes
 MODEL = CatalogModel("chat", "generate", ("gpu",))
@@ -81,7 +82,7 @@ def bytecodes(step: Callable[[], object]) -> int:
 )
 def test_reading_grows_as_the_document_does(shape: Callable[[int], dict[str, Any]]) -> None:
     def read(size: int) -> int:
-        call = DocumentCall(Operation.CHAT, shape(size))
+        call = DocumentCall(CHAT, shape(size))
         found: list[Any] = []
         cost = bytecodes(lambda: found.append(extract_texts(call, MODEL, 1 << 24)))
         assert sum(map(len, found[0])) > size / 10
@@ -93,6 +94,6 @@ def test_reading_grows_as_the_document_does(shape: Callable[[int], dict[str, Any
 
 
 def test_one_long_message_is_read_at_the_price_of_a_short_one() -> None:
-    short, long = (DocumentCall(Operation.CHAT, one_message(n)) for n in (1_000, 1_000_000))
+    short, long = (DocumentCall(CHAT, one_message(n)) for n in (1_000, 1_000_000))
     costs = [bytecodes(lambda c=c: extract_texts(c, MODEL, 1 << 24)) for c in (short, long)]  # type: ignore[misc]
     assert costs[0] == costs[1]

@@ -28,7 +28,8 @@ from gateway.classify.scanner.recognizers import OVERLAP
 from gateway.classify.text.extract import extract_texts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import CatalogModel
-from gateway.core.types import DocumentCall, Finding, Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, Finding
 
 SCOPE = Scope("tenant", "policy", "patterns-1")
 MARKER = "violet anchorage"
@@ -238,7 +239,7 @@ def test_no_text_is_kept() -> None:
 
 def say(*texts: str) -> DocumentCall:
     messages = [{"role": "user", "content": text} for text in texts]
-    return DocumentCall(Operation.CHAT, {"model": "chat", "messages": messages})
+    return DocumentCall(CHAT, {"model": "chat", "messages": messages})
 
 
 def extracted(call: DocumentCall) -> list[str]:

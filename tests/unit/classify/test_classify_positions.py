@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.classify.classifier import Classifier
-from gateway.core.types import Classification, Operation, Sensitivity
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.types import Classification, Sensitivity
 from tests.unit.classify.corpus import CARD, UNREADABLE, Body, chat, harmless, positions, tool
 
 PERSONAL, HARMLESS = positions(CARD), positions(harmless(1))
@@ -45,7 +46,7 @@ NOT_OF_JSON: dict[str, tuple[Body, str]] = {
     "a set": (chat(note={1, 2}), "value_type"),
     "bytes": (chat(note=b"x"), "value_type"),
     "a key that is no string": (chat(note={1: "x"}), "value_type"),
-    "texts and tokens": ((Operation.EMBEDDINGS, {"input": ["hi", [1]]}), "token_ids"),
+    "texts and tokens": ((EMBEDDINGS, {"input": ["hi", [1]]}), "token_ids"),
 }
 
 

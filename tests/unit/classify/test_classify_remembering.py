@@ -22,13 +22,14 @@ from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.types import (
     NOT_TIGHTENED,
     Classification,
     DocumentCall,
     Finding,
     InferenceRequest,
-    Operation,
     Tensor,
     TensorCall,
     Tightening,
@@ -344,7 +345,7 @@ def test_workers_look_for_what_restricts_any_caller() -> None:
 
 
 def test_embeddings_and_prompts_have_no_turns(classifier: Classifier, kit: Any) -> None:
-    for operation, key in ((Operation.EMBEDDINGS, "input"), (Operation.COMPLETIONS, "prompt")):
+    for operation, key in ((EMBEDDINGS, "input"), (COMPLETIONS, "prompt")):
         for text, reason in ((SSN, "entities"), (f"{LONG}", "clear")):
             call = DocumentCall(operation, {"model": "chat", key: [text]})
             assert classify(classifier, kit.make_request(call)).reason == reason

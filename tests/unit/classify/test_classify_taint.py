@@ -11,11 +11,15 @@ import pytest
 
 from gateway.classify.conversations.taint import LABELLED, TAINT_LOST, TAINTED, Taint
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
     JsonDocument,
-    Operation,
     Payload,
     Tensor,
     TensorCall,
@@ -38,11 +42,11 @@ def turn(role: str, content: Any, **more: Any) -> dict[str, Any]:
 
 
 def chat(*turns: dict[str, Any], **more: Any) -> DocumentCall:
-    return DocumentCall(Operation.CHAT, {"model": "chat", "messages": list(turns), **more})
+    return DocumentCall(CHAT, {"model": "chat", "messages": list(turns), **more})
 
 
 def responses(given: Any) -> DocumentCall:
-    return DocumentCall(Operation.RESPONSES, {"model": "chat", "input": given})
+    return DocumentCall(RESPONSES, {"model": "chat", "input": given})
 
 
 def step(sequence: int | str | None, **parameters: bool) -> TensorCall:
@@ -72,7 +76,7 @@ def test_the_next_turn_of_a_restricted_conversation_is_tainted() -> None:
         chat(turn("system", "You are long."), FIRST, ANSWER, NEXT),
         chat(SYSTEM, turn("assistant", FIRST["content"]), ANSWER, NEXT),
         chat(SYSTEM),
-        DocumentCall(Operation.COMPLETIONS, {"prompt": FIRST["content"]}),
+        DocumentCall(COMPLETIONS, {"prompt": FIRST["content"]}),
     ],
 )
 def test_another_conversation_is_not(other: DocumentCall) -> None:
@@ -303,8 +307,8 @@ def test_a_tenant_s_clear_conversations_go_whatever_comes_in_a_day() -> None:
         chat(SYSTEM, FIRST),
         chat(turn("developer", "x"), SYSTEM, FIRST),
         responses("hello"),
-        DocumentCall(Operation.COMPLETIONS, {"prompt": "hello"}),
-        DocumentCall(Operation.EMBEDDINGS, {"input": "hello"}),
+        DocumentCall(COMPLETIONS, {"prompt": "hello"}),
+        DocumentCall(EMBEDDINGS, {"input": "hello"}),
         step(None),
     ],
 )
@@ -355,10 +359,10 @@ def anywhere(turns: Any) -> list[JsonDocument]:
     ]
 
 
-@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.RESPONSES, Operation.COMPLETIONS])
+@pytest.mark.parametrize("operation", [CHAT, RESPONSES, COMPLETIONS])
 @pytest.mark.parametrize("at", range(len(anywhere(SECOND))))
 def test_a_conversation_is_tainted_in_whichever_field_it_stands(
-    at: int, operation: Operation
+    at: int, operation: OperationSpec
 ) -> None:
     memory = taint()
     memory.mark(request(DocumentCall(operation, anywhere([FIRST])[at])), ENTITIES)
@@ -379,10 +383,10 @@ def test_what_calls_have_in_common_beside_their_conversations_taints_nothing() -
 
 def test_prompts_in_a_list_are_turns() -> None:
     memory = taint()
-    memory.mark(request(DocumentCall(Operation.COMPLETIONS, {"prompt": ["the plan"]})), LABELLED)
-    longer = DocumentCall(Operation.COMPLETIONS, {"prompt": ["the plan", "a merger", "why?"]})
+    memory.mark(request(DocumentCall(COMPLETIONS, {"prompt": ["the plan"]})), LABELLED)
+    longer = DocumentCall(COMPLETIONS, {"prompt": ["the plan", "a merger", "why?"]})
     assert memory.source(request(longer)) == TAINTED
-    other = DocumentCall(Operation.COMPLETIONS, {"prompt": ["a plan", "a merger", "why?"]})
+    other = DocumentCall(COMPLETIONS, {"prompt": ["a plan", "a merger", "why?"]})
     assert memory.source(request(other)) is None
 
 
@@ -421,13 +425,13 @@ def test_a_call_with_more_conversations_than_are_looked_at_is_no_way_out() -> No
     memory = taint()
     memory.mark(request(chat(FIRST)), ENTITIES)
     decoys = {f"field_{number}": [DECOY] for number in range(200)}
-    crowd = DocumentCall(Operation.CHAT, {**decoys, "messages": SECOND})
+    crowd = DocumentCall(CHAT, {**decoys, "messages": SECOND})
     assert memory.source(request(crowd)) == TAINT_LOST
     assert memory.source(dataclasses.replace(request(crowd), tenant="bank")) is None
     deep: Any = SECOND
     for _ in range(20):
         deep = {"a": deep}
-    assert memory.source(request(DocumentCall(Operation.CHAT, {"x": deep}))) == TAINT_LOST
+    assert memory.source(request(DocumentCall(CHAT, {"x": deep}))) == TAINT_LOST
 
 
 @pytest.mark.parametrize(
@@ -467,7 +471,7 @@ def test_what_may_leave_with_surrogates_taints_for_whoever_has_none() -> None:
     assert memory.source(masked(second), POLICY) is None
     assert memory.leaves_masked_alone(masked(second))
     assert not memory.leaves_masked_alone(masked(request(chat(NEXT, ANSWER, FIRST))))
-    embeddings = DocumentCall(Operation.EMBEDDINGS, {"input": SECOND})
+    embeddings = DocumentCall(EMBEDDINGS, {"input": SECOND})
     assert memory.source(masked(request(embeddings)), POLICY) == TAINTED
 
 

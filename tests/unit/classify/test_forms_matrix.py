@@ -24,7 +24,11 @@ from gateway.classify.patterns.store import BlobStore
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
-from gateway.core.types import Operation, TensorCall
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.tensors import INFER
+from gateway.core.types import TensorCall
 from gateway.protocols.oip import grpc, rest
 from gateway.protocols.oip.datatypes import join
 from tests.unit.classify import written_forms as forms
@@ -377,7 +381,7 @@ def reason(scanner: PresidioScanner, kit: Any) -> Reason:
     def of(call: Body | TensorCall) -> str:
         classifier: Classifier = kit.make_classifier(kit.in_process(scanner))
         if isinstance(call, TensorCall):
-            request = kit.make_request(call, model="text", operation=Operation.INFER)
+            request = kit.make_request(call, model="text", operation=INFER)
         else:
             request = kit.make_request(call[1], operation=call[0])
         return asyncio.run(classifier.classify(request)).reason
@@ -424,11 +428,11 @@ def test_lists_in_documents(form: str, number: str, reason: Reason) -> None:
     elements = listed(number)[form]
     hi = {"role": "user", "content": "hi"}
     bodies: list[Body] = [
-        (Operation.CHAT, {"messages": [hi], "metadata": {"card": elements}}),
-        (Operation.CHAT, {"messages": [hi], "context": {"rows": [elements]}}),
-        (Operation.CHAT, {"messages": [{"role": "user", "content": json.dumps(elements)}]}),
-        (Operation.COMPLETIONS, {"prompt": "go on", "card": elements}),
-        (Operation.RESPONSES, {"input": "go on", "metadata": {"card": elements}}),
+        (CHAT, {"messages": [hi], "metadata": {"card": elements}}),
+        (CHAT, {"messages": [hi], "context": {"rows": [elements]}}),
+        (CHAT, {"messages": [{"role": "user", "content": json.dumps(elements)}]}),
+        (COMPLETIONS, {"prompt": "go on", "card": elements}),
+        (RESPONSES, {"input": "go on", "metadata": {"card": elements}}),
     ]
     for body in bodies:
         assert reason(body) == "entities", body
@@ -451,4 +455,4 @@ def test_lists_in_documents(form: str, number: str, reason: Reason) -> None:
 )
 def test_other_lists_in_documents_are_clear(elements: list[Any], reason: Reason) -> None:
     hi = {"role": "user", "content": "hi"}
-    assert reason((Operation.CHAT, {"messages": [hi], "rows": elements})) == "clear"
+    assert reason((CHAT, {"messages": [hi], "rows": elements})) == "clear"

@@ -41,6 +41,7 @@ from gateway.core.errors import (
     UpstreamSilent,
     UpstreamUnreachable,
 )
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
@@ -50,7 +51,6 @@ from gateway.core.types import (
     Frame,
     GrpcMessage,
     JsonBody,
-    Operation,
     RequestedOutput,
     RestBody,
     Sensitivity,
@@ -76,7 +76,7 @@ TENSORS = TensorCall(
     True,
 )
 DOCUMENT = DocumentCall(
-    Operation.CHAT, {"messages": [{"role": "user", "content": "ü\n\x1f"}], "n": 10**30}, True
+    CHAT, {"messages": [{"role": "user", "content": "ü\n\x1f"}], "n": 10**30}, True
 )
 CALL = Forwarded(
     id="id", protocol=WireProtocol.KSERVE_REST, tenant="t", model="m", payload=TENSORS,

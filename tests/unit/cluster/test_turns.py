@@ -15,7 +15,8 @@ from gateway.cluster.peer_clouds import PeerClouds
 from gateway.cluster.turns import Granting, OwnerGone, OwnerTurn, TurnRequests, WorkerQueues
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, Saturated
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, WireProtocol
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, InferenceRequest, WireProtocol
 from gateway.endpoints.queueing.entry import QueueEntry
 from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.estimates.latency import Tail
@@ -35,7 +36,7 @@ def request(left_s: float = 5.0) -> InferenceRequest:
     clock = Clock()
     return InferenceRequest(
         id="id", protocol=WireProtocol.OPENAI, tenant="acme", model="m",
-        payload=DocumentCall(Operation.CHAT, {"model": "m"}),
+        payload=DocumentCall(CHAT, {"model": "m"}),
         deadline=Deadline.after(left_s, clock),
     )  # fmt: skip
 

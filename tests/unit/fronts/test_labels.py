@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import GatewayError
+from gateway.core.operations.registry import by_path
 from gateway.core.types import (
     ONPREM_ONLY,
     DocumentCall,
@@ -137,7 +138,7 @@ BODIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("more", BODIES)
-@pytest.mark.parametrize("path", [*openai.CALLS])
+@pytest.mark.parametrize("path", [*by_path()])
 async def test_a_field_that_nobody_knows(more: dict[str, Any], path: str) -> None:
     taken = Taken()
     made = services(taken)
@@ -146,9 +147,9 @@ async def test_a_field_that_nobody_knows(more: dict[str, Any], path: str) -> Non
         "/v1/completions": {"model": MODEL, "prompt": "hello"},
         "/v1/embeddings": {"model": MODEL, "input": "hello"},
         "/v1/responses": {"model": MODEL, "input": "hello"},
+        "/v1/rerank": {"model": MODEL, "query": "hello", "documents": ["hello"]},
     }
-    if path == "/v1/embeddings":
-        object.__setattr__(made.catalog.models[MODEL], "task", "embeddings")
+    object.__setattr__(made.catalog.models[MODEL], "task", by_path()[path].task)
     async with http_rig.serving(App(made, [openai.front(made)])) as port:
         said = [("content-type", "application/json")]
         body = json.dumps({**documents[path], **more}).encode()

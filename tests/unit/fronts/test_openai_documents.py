@@ -8,7 +8,12 @@ import pytest
 
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import RequestRejected
-from gateway.core.types import Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.rerank import RERANK
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.server.openai import documents as openai_documents
 from gateway.server.openai.errors import error_document
 
@@ -17,20 +22,21 @@ CATALOG = Catalog(
         "scribe": CatalogModel("scribe", "generate", ("gpu",)),
         "minilm": CatalogModel("minilm", "embeddings", ("gpu",)),
         "simple": CatalogModel("simple", "infer", ("gpu",)),
+        "judge": CatalogModel("judge", "rerank", ("gpu",)),
     }
 )
-CHAT, TEXT = Operation.CHAT, Operation.COMPLETIONS
-VECTORS, RESPONSES = Operation.EMBEDDINGS, Operation.RESPONSES
+TEXT, VECTORS = COMPLETIONS, EMBEDDINGS
 SAID = [{"role": "user", "content": "hello"}]
-GOOD: dict[Operation, dict[str, Any]] = {
+GOOD: dict[OperationSpec, dict[str, Any]] = {
     CHAT: {"model": "scribe", "messages": SAID},
     TEXT: {"model": "scribe", "prompt": "x"},
     RESPONSES: {"model": "scribe", "input": "x"},
     VECTORS: {"model": "minilm", "input": "x"},
+    RERANK: {"model": "judge", "query": "x", "documents": ["x"]},
 }
 
 
-def read(operation: Operation, document: dict[str, Any]) -> tuple[str, bool]:
+def read(operation: OperationSpec, document: dict[str, Any]) -> tuple[str, bool]:
     model, call = openai_documents.read(operation, document, CATALOG)
     assert call.operation is operation
     assert call.document is document  # nothing is dropped or rewritten
@@ -51,6 +57,7 @@ def read(operation: Operation, document: dict[str, Any]) -> tuple[str, bool]:
         (TEXT, {"prompt": [1, 2]}, False),
         (TEXT, {"prompt": [[1, 2], [3]]}, False),
         (RESPONSES, {"input": "x"}, False),
+        (RERANK, {"query": "x", "documents": ["x", {"text": "y"}], "stream": False}, False),
         (RESPONSES, {"input": SAID, "stream": True}, True),
         (RESPONSES, {"previous_response_id": "resp_1"}, False),
         (RESPONSES, {"input": "x", "background": False, "store": True}, False),
@@ -60,9 +67,9 @@ def read(operation: Operation, document: dict[str, Any]) -> tuple[str, bool]:
     ],
 )
 def test_a_good_body_is_taken_as_it_is(
-    operation: Operation, document: dict[str, Any], streamed: bool
+    operation: OperationSpec, document: dict[str, Any], streamed: bool
 ) -> None:
-    model = "minilm" if operation is VECTORS else "scribe"
+    model = {VECTORS: "minilm", RERANK: "judge"}.get(operation, "scribe")
     assert read(operation, {"model": model, **document}) == (model, streamed)
 
 
@@ -102,10 +109,21 @@ def test_a_good_body_is_taken_as_it_is(
         (RESPONSES, {"input": ["x"]}, 400, "input[0]", "invalid_type"),
         (RESPONSES, {"background": True}, 400, "background", "not_offered"),
         (RESPONSES, {"background": "yes"}, 400, "background", "invalid_type"),
+        (RERANK, {"model": "scribe"}, 400, "model", "invalid_value"),
+        (RERANK, {"stream": True}, 400, "stream", "invalid_value"),
+        (RERANK, {"query": None}, 400, "query", "missing_required_parameter"),
+        (RERANK, {"query": {"image": "x"}}, 400, "query", "invalid_type"),
+        (RERANK, {"documents": None}, 400, "documents", "missing_required_parameter"),
+        (RERANK, {"documents": []}, 400, "documents", "invalid_value"),
+        (RERANK, {"documents": "x"}, 400, "documents", "invalid_type"),
+        (RERANK, {"documents": ["x", 5]}, 400, "documents[1]", "invalid_type"),
+        (RERANK, {"documents": [{"text": 5}]}, 400, "documents[0]", "invalid_type"),
+        (RERANK, {"documents": [{"image": "x"}]}, 400, "documents[0]", "invalid_type"),
+        (RERANK, {"documents": [{"text": "x", "image": "x"}]}, 400, "documents[0]", "invalid_type"),
     ],
 )
 def test_a_bad_body_is_refused_with_the_key(
-    operation: Operation, document: dict[str, Any], status: int, param: str, code: str
+    operation: OperationSpec, document: dict[str, Any], status: int, param: str, code: str
 ) -> None:
     with pytest.raises(RequestRejected) as refused:
         read(operation, GOOD[operation] | document)

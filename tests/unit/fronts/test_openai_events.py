@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.core.errors import UpstreamUnreachable
-from gateway.core.types import Frame, Operation, ServerEvent, ServerEvents
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.types import Frame, ServerEvent, ServerEvents
 from gateway.server.openai.events import EventBytes
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +47,7 @@ class Frames:
 @pytest.mark.parametrize("read", [1, 2])
 async def test_a_failure_continues_what_went_out(read: int) -> None:
     frames = Frames()
-    stream = EventBytes(frames, Operation.RESPONSES)
+    stream = EventBytes(frames, RESPONSES)
     assert [await anext(stream) for _ in range(read)] == [event(4), event(5) + event(6)][:read]
     frames._left.clear()
     failure = (await anext(stream)).decode().split("data: ")[1]

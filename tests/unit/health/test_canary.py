@@ -9,7 +9,8 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2, service_pb2
 
-from gateway.core.types import DocumentCall, Operation, TensorCall
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, TensorCall
 from gateway.endpoints.health import canary
 from gateway.protocols.oip.grpc import encode_request
 
@@ -51,7 +52,7 @@ def test_a_generation_is_of_one_token() -> None:
     assert int.from_bytes(tensor.data, "little") == 1
     call = canary.task_canary("generate")
     assert isinstance(call, DocumentCall)
-    assert (call.operation, call.document["max_tokens"]) == (Operation.CHAT, 1)
+    assert (call.operation, call.document["max_tokens"]) == (CHAT, 1)
 
 
 def test_a_sequence_begins_and_ends_with_it() -> None:

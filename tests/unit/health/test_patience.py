@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import HealthSettings
-from gateway.core.types import DocumentCall, JsonDocument, Operation, Payload, TensorCall
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.types import DocumentCall, JsonDocument, Payload, TensorCall
 from gateway.endpoints.health.patience import give_up_s
 from tests.unit.harness import now_s, request, run
 from tests.unit.health.hands import Known
@@ -22,7 +24,7 @@ def patience_s(found: Known, payload: Payload) -> float:
 
 def chat(streamed: bool = False, **more: object) -> DocumentCall:
     document: JsonDocument = {"messages": [], **more}
-    return DocumentCall(Operation.CHAT, document, streamed)
+    return DocumentCall(CHAT, document, streamed)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +45,4 @@ def test_an_answer_that_is_written_before_it_begins_may_take_longer_by_its_token
     assert patience_s(found, chat(max_completion_tokens=100)) == pytest.approx(15.0)
     assert patience_s(found, chat()) > 300
     assert patience_s(found, chat(streamed=True)) == pytest.approx(5.0)
-    assert patience_s(found, DocumentCall(Operation.EMBEDDINGS, {})) == pytest.approx(5.0)
+    assert patience_s(found, DocumentCall(EMBEDDINGS, {})) == pytest.approx(5.0)

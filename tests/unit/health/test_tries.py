@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.errors import UpstreamUnreachable
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, Payload, ServedModel, Zone
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, InferenceRequest, Payload, ServedModel, Zone
 from gateway.endpoints.health.canary_runner import CanaryRunner
 from gateway.endpoints.health.prober import Watch
 from gateway.endpoints.state import EndpointState
@@ -199,7 +200,7 @@ def test_a_canary_that_this_process_was_too_late_to_read_says_nothing() -> None:
             model_state.times.observe(0.01)
 
         async def payload(name: str, state: EndpointState, model: str) -> Payload:
-            return DocumentCall(Operation.CHAT, {})
+            return DocumentCall(CHAT, {})
 
         async def late(
             name: str, state: EndpointState, call: InferenceRequest, served: ServedModel

@@ -19,6 +19,7 @@ from tests.unit.harness import (
     request,
     run,
 )
+from tests.unit.limits.holders import holders
 
 ONE = Quota("key a", "key", "acme", None, None, 1)
 TOKENS = Quota("key a", "key", "acme", None, 600)
@@ -35,7 +36,7 @@ def test_a_call_that_has_ended_holds_nothing_any_more(plan: Plan) -> None:
         for _ in range(3):
             ended = await rig.call(replace(request("restricted"), quotas=(ONE,)))
             assert not isinstance(ended.error, OverLimit)
-        assert rig.limits._holders["key a"].inside == 0
+        assert holders(rig.limits)["key a"].inside == 0
 
     run(calls())
 
@@ -60,7 +61,7 @@ def test_what_the_answer_counted_is_what_the_key_has_used() -> None:
     async def calls() -> None:
         rig = Rig(onprem(Plan(tokens=123)))
         await rig.call(replace(request("restricted"), quotas=(TOKENS,)))
-        bucket = rig.limits._holders["key a"].tokens
+        bucket = holders(rig.limits)["key a"].tokens
         assert bucket is not None
         assert 600 - bucket.level(0.0) == pytest.approx(123, abs=1)
 

@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import OverLimit
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
-    Operation,
     Payload,
     Quota,
     Tensor,
@@ -24,6 +28,7 @@ from gateway.core.types import (
 )
 from gateway.pipeline.rate_limits import QuotaReservation, RateLimits, estimate
 from gateway.pipeline.rate_limits.bucket import Bucket
+from tests.unit.limits.holders import holders
 
 KEY = Quota("key a", "key", "acme", requests_per_minute=3)
 TENANT = Quota("tenant acme", "tenant", "acme", concurrent=2)
@@ -39,7 +44,7 @@ class Times:
 
 
 def chat(**document: Any) -> DocumentCall:
-    return DocumentCall(Operation.CHAT, {"model": "m", **document})
+    return DocumentCall(CHAT, {"model": "m", **document})
 
 
 def call(*quotas: Quota, payload: Payload | None = None) -> InferenceRequest:
@@ -105,8 +110,9 @@ def test_a_call_that_is_refused_for_one_limit_takes_nothing_of_the_others(
     limits.enter(call(full))
     for _ in range(9):
         assert over(limits, call(KEY, full)).reason == "concurrent_limit"
-    assert limits._holders["key a"].requests is not None
-    assert limits._holders["key a"].requests.level(100.0) == 3
+    requests = holders(limits)["key a"].requests
+    assert requests is not None
+    assert requests.level(100.0) == 3
 
 
 def test_a_place_is_given_back_once(limits: RateLimits) -> None:
@@ -119,7 +125,7 @@ def test_a_place_is_given_back_once(limits: RateLimits) -> None:
 
 
 def left(limits: RateLimits, times: Times) -> float:
-    bucket = limits._holders[TOKENS.holder].tokens
+    bucket = holders(limits)[TOKENS.holder].tokens
     assert bucket is not None
     return bucket.level(times.now_s)
 
@@ -176,17 +182,17 @@ def test_tensors_have_no_tokens(limits: RateLimits) -> None:
 @pytest.mark.parametrize(
     ("document", "operation", "tokens"),
     [
-        ({"prompt": "x" * 400, "max_tokens": 50}, Operation.COMPLETIONS, 151.0),
-        ({"prompt": "x" * 400}, Operation.COMPLETIONS, 357.0),
-        ({"prompt": "x" * 400, "max_tokens": 50, "n": 3}, Operation.COMPLETIONS, 251.0),
+        ({"prompt": "x" * 400, "max_tokens": 50}, COMPLETIONS, 151.0),
+        ({"prompt": "x" * 400}, COMPLETIONS, 357.0),
+        ({"prompt": "x" * 400, "max_tokens": 50, "n": 3}, COMPLETIONS, 251.0),
         ({"messages": [{"content": [{"text": "x" * 40}]}], "max_completion_tokens": 9},
-         Operation.CHAT, 20.0),
-        ({"input": ["x" * 40, "y" * 40]}, Operation.EMBEDDINGS, 21.0),
-        ({"input": "x" * 40, "max_output_tokens": 5}, Operation.RESPONSES, 16.0),
+         CHAT, 20.0),
+        ({"input": ["x" * 40, "y" * 40]}, EMBEDDINGS, 21.0),
+        ({"input": "x" * 40, "max_output_tokens": 5}, RESPONSES, 16.0),
     ],
 )  # fmt: skip
 def test_tokens_are_estimated_by_letters_in_and_what_is_asked_for(
-    document: dict[str, Any], operation: Operation, tokens: float
+    document: dict[str, Any], operation: OperationSpec, tokens: float
 ) -> None:
     assert estimate.tokens(call(payload=DocumentCall(operation, document))) == tokens
 
@@ -219,7 +225,7 @@ def test_who_has_no_limits_is_told_nothing_and_nothing_is_remembered(limits: Rat
     share = limits.enter(call())
     assert share.headers() == {}
     share.settle(5, True)
-    assert len(limits) == 0
+    assert len(holders(limits)) == 0
 
 
 def test_keys_that_rest_are_forgotten(limits: RateLimits, times: Times) -> None:
@@ -228,8 +234,8 @@ def test_keys_that_rest_are_forgotten(limits: RateLimits, times: Times) -> None:
     for at in range(10_000):
         times.now_s += 1.0
         limits.enter(call(replace(KEY, holder=f"key {at}"))).settle(None, True)
-    assert len(limits) < 3000
-    assert limits._holders[TENANT.holder].inside == 1
+    assert len(holders(limits)) < 3000
+    assert holders(limits)[TENANT.holder].inside == 1
     stays.settle(None, True)
 
 
@@ -282,7 +288,7 @@ def test_no_order_of_calls_gets_more_than_the_limits(
         assert within <= per_minute + (entered[-1] - since_s) * per_minute / 60 + 1e-6
     for share in open_calls:
         share.settle(None, False)
-    assert sum(h.inside for h in limits._holders.values()) == 0
+    assert sum(h.inside for h in holders(limits)) == 0
 
 
 def test_a_bucket_never_holds_more_than_a_minutes_worth() -> None:

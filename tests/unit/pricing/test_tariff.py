@@ -19,10 +19,12 @@ from gateway.accounting.pricing.tariff import (
     tariff,
 )
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
-    Operation,
     ServedModel,
     Tensor,
     TensorCall,
@@ -38,7 +40,7 @@ SPLIT = ServedModel(
 )
 
 
-def chat(operation: Operation = Operation.CHAT, **document: Any) -> InferenceRequest:
+def chat(operation: OperationSpec = CHAT, **document: Any) -> InferenceRequest:
     return _request(DocumentCall(operation, document))
 
 
@@ -135,7 +137,7 @@ def test_what_an_answer_may_have_is_what_its_call_allows(said: dict[str, Any], t
 
 
 def test_embeddings_have_no_output() -> None:
-    request = chat(Operation.EMBEDDINGS, input="text")
+    request = chat(EMBEDDINGS, input="text")
     written = ServedModel(
         "m", price_usd_per_1k_input_tokens=0.0, price_usd_per_1k_output_tokens=1.0
     )

@@ -16,7 +16,11 @@ from gateway.classify.pseudonyms.answers import RestoredFrames
 from gateway.classify.pseudonyms.ledger import SurrogateForm
 from gateway.classify.pseudonyms.restoring import Restorer
 from gateway.core.errors import GatewayError, UpstreamFailed, UpstreamUnreachable
-from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ServerEvent
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import Frame, JsonBody, JsonDocument, ServerEvent
 
 FORMS = (
     SurrogateForm("Aurelind", "Maria"),
@@ -49,7 +53,7 @@ class Upstream:
         self.closed += 1
 
 
-def restored(frames: Sequence[Frame], operation: Operation = Operation.CHAT) -> list[Frame]:
+def restored(frames: Sequence[Frame], operation: OperationSpec = CHAT) -> list[Frame]:
     async def read() -> list[Frame]:
         stream = RestoredFrames(Upstream(frames), operation, Restorer(FORMS))
         return [frame async for frame in stream]
@@ -219,7 +223,7 @@ def test_text_completions_are_restored(cuts: list[int]) -> None:
         for piece in pieces(MASKED, cuts)
     ]
     end = ServerEvent(b'{"choices":[{"index":0,"text":"","finish_reason":"stop"}]}')
-    got = events(restored([*frames, end], Operation.COMPLETIONS))
+    got = events(restored([*frames, end], COMPLETIONS))
     assert "".join(e["choices"][0]["text"] for e in got) == ANSWER
 
 
@@ -248,7 +252,7 @@ def response_events(text: str, cuts: Sequence[int]) -> list[Frame]:
 @settings(max_examples=200, deadline=None)
 @given(CUTS)
 def test_responses_are_restored_and_their_numbers_stay_in_a_row(cuts: list[int]) -> None:
-    frames = restored(response_events(MASKED, cuts), Operation.RESPONSES)
+    frames = restored(response_events(MASKED, cuts), RESPONSES)
     got = events(frames)
     assert [e["sequence_number"] for e in got] == list(range(len(got)))
     assert [f.event for f in frames if isinstance(f, ServerEvent)] == [e["type"] for e in got]
@@ -267,7 +271,7 @@ def test_responses_are_restored_and_their_numbers_stay_in_a_row(cuts: list[int])
 def test_what_was_held_comes_before_the_break_of_a_stream() -> None:
     async def main() -> None:
         upstream = Upstream([chunk({"content": "It is Aure"})], UpstreamUnreachable("it broke"))
-        stream = RestoredFrames(upstream, Operation.CHAT, Restorer(FORMS))
+        stream = RestoredFrames(upstream, CHAT, Restorer(FORMS))
         got = [await anext(stream), await anext(stream)]
         assert content(events(got)) == "It is Aure"
         with pytest.raises(UpstreamUnreachable):
@@ -283,7 +287,7 @@ def test_the_mapping_is_gone_when_the_answer_was_read_or_its_caller_left(read: i
     async def main() -> None:
         restorer = Restorer(FORMS)
         upstream = Upstream([chunk({"content": "Aurelind"}), chunk({}, "stop")])
-        stream = RestoredFrames(upstream, Operation.CHAT, restorer)
+        stream = RestoredFrames(upstream, CHAT, restorer)
         for _ in range(read):
             await anext(stream, None)
         if read < 99:

@@ -20,7 +20,10 @@ from gateway.classify.pseudonyms.documents import changed
 from gateway.classify.pseudonyms.json_text import UNCHANGED_KEYS, Stopped, restored_text
 from gateway.classify.pseudonyms.ledger import SurrogateForm
 from gateway.classify.pseudonyms.restoring import Channel, RestoredPiece, Restorer
-from gateway.core.types import Operation, ServerEvent
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import ServerEvent
 from tests.unit.pseudonyms.samples import masked_one
 from tests.unit.pseudonyms.test_answers import Upstream
 
@@ -137,10 +140,10 @@ def test_a_large_answer_is_restored_beside_the_loop_until_nobody_waits() -> None
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.RESPONSES])
-def test_a_large_event_is_restored_unparsed(operation: Operation) -> None:
+@pytest.mark.parametrize("operation", [CHAT, RESPONSES])
+def test_a_large_event_is_restored_unparsed(operation: OperationSpec) -> None:
     lists = b"[[]" + b",[]" * PARSED_BYTES + b"]"
-    kind = "response.completed" if operation is Operation.RESPONSES else ""
+    kind = "response.completed" if operation is RESPONSES else ""
     event = ServerEvent(b'{"type":"x","text":"Aurelind","n":' + lists + b"}", kind)
 
     async def read() -> list[Any]:

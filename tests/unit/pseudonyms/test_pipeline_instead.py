@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from gateway.core.errors import OnpremUnavailable
+from gateway.core.operations.chat import CHAT
 from gateway.core.types import (
     ONPREM_ONLY,
     Classification,
@@ -16,7 +17,6 @@ from gateway.core.types import (
     InferenceReply,
     InferenceRequest,
     OneFrame,
-    Operation,
     ReplyStream,
     Sensitivity,
     ServerEvent,
@@ -41,7 +41,7 @@ from tests.unit.harness import (
     run,
 )
 
-MASKED = DocumentCall(Operation.CHAT, {"messages": [], "user": "masked"})
+MASKED = DocumentCall(CHAT, {"messages": [], "user": "masked"})
 
 
 @dataclass
@@ -133,7 +133,7 @@ def test_a_call_that_would_leave_were_it_clear_leaves_with_surrogates(streamed: 
         rig = rig_of(pseudonyms, too_slow(), cloud())
         asked = allowed()
         if streamed:
-            asked = replace(asked, payload=DocumentCall(Operation.CHAT, {"messages": []}, True))
+            asked = replace(asked, payload=DocumentCall(CHAT, {"messages": []}, True))
         ended = await rig.call(asked)
         assert ended.error is None
         assert ended.placement is not None

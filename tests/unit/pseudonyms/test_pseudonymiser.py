@@ -23,6 +23,11 @@ from gateway.classify.pseudonyms.masking import Masked, Masker
 from gateway.classify.pseudonyms.pseudonymiser import PseudonymisedCall, Pseudonymiser
 from gateway.core.deadline import Deadline
 from gateway.core.errors import EgressForbidden
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
@@ -35,7 +40,6 @@ from gateway.core.types import (
     JsonBody,
     JsonDocument,
     OneFrame,
-    Operation,
     Placement,
     Sensitivity,
     TensorCall,
@@ -127,7 +131,7 @@ def chat(*texts: str, **more: Any) -> InferenceRequest:
     return call({"model": "m", "messages": messages, **more})
 
 
-def call(document: JsonDocument, operation: Operation = Operation.CHAT) -> InferenceRequest:
+def call(document: JsonDocument, operation: OperationSpec = CHAT) -> InferenceRequest:
     return InferenceRequest(
         id=ID,
         protocol=WireProtocol.OPENAI,
@@ -237,8 +241,8 @@ def test_every_string_is_replaced_wherever_it_stands_and_keys_are_not() -> None:
     assert list(document_of(instead.request)) == list(document)
 
 
-@pytest.mark.parametrize("operation", [Operation.COMPLETIONS, Operation.RESPONSES])
-def test_other_text_operations_are_pseudonymised_too(operation: Operation) -> None:
+@pytest.mark.parametrize("operation", [COMPLETIONS, RESPONSES])
+def test_other_text_operations_are_pseudonymised_too(operation: OperationSpec) -> None:
     assert Rig().instead(call({"prompt": EMAIL, "input": EMAIL}, operation)) is not None
 
 
@@ -303,7 +307,7 @@ def test_a_clear_call_needs_nothing() -> None:
 
 
 def test_tensors_and_embeddings_stay() -> None:
-    assert not stays(Rig(), call({"input": EMAIL}, Operation.EMBEDDINGS))
+    assert not stays(Rig(), call({"input": EMAIL}, EMBEDDINGS))
     assert not stays(Rig(), replace(chat(EMAIL), payload=TensorCall(())))
 
 

@@ -6,13 +6,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from gateway.cluster.workers.counts import SharedAdmission, SharedLimits
+from gateway.cluster.workers.counts import SharedLimitStore
 from gateway.cluster.workers.marks import SharedMarks
 from gateway.cluster.workers.memory import Memory
 from gateway.cluster.workers.slots import Slots
 from gateway.config import LimitSettings
 from gateway.core.deadline import Deadline
-from gateway.core.types import DocumentCall, InferenceRequest, Operation, Quota, WireProtocol
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, InferenceRequest, Quota, WireProtocol
+from gateway.pipeline.admission import Admission
 from gateway.pipeline.rate_limits import RateLimits
 
 WORKERS = 3
@@ -35,7 +37,7 @@ class Times:
 def request(tenant: str = "acme", *quotas: Quota, call_id: str = "id") -> InferenceRequest:
     return InferenceRequest(
         id=call_id, protocol=WireProtocol.OPENAI, tenant=tenant, model="m",
-        payload=DocumentCall(Operation.CHAT, {"model": "m", "max_tokens": 99}),
+        payload=DocumentCall(CHAT, {"model": "m", "max_tokens": 99}),
         deadline=Deadline(1e9, lambda: 0.0), quotas=quotas,
     )  # fmt: skip
 
@@ -51,12 +53,13 @@ class Machine:
         return Slots(self.memory, self.memory.begins, WORKERS, self._slots)
 
     def limits(self, worker: int) -> RateLimits:
-        return SharedLimits(self.times, lambda quota, what: None, self.memory, self.slots(), worker)
+        return RateLimits(self.times, store=self.limit_store(worker))
 
-    def admission(self, worker: int, **limits: int) -> SharedAdmission:
-        return SharedAdmission(
-            LimitSettings(**limits), self.memory, self.slots(), worker, self.times
-        )
+    def admission(self, worker: int, **limits: int) -> Admission:
+        return Admission(LimitSettings(**limits), self.limit_store(worker))
+
+    def limit_store(self, worker: int) -> SharedLimitStore:
+        return SharedLimitStore(self.memory, self.slots(), worker, self.times)
 
     def marks(self, worker: int) -> SharedMarks:
         at = self.memory.begins + Slots.room(WORKERS, self._slots)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.cluster.workers.memory import Unshared
-from gateway.core.errors import Draining, OverLimit, Saturated
+from gateway.core.errors import OverLimit, Saturated
 from gateway.core.types import Quota
 from gateway.pipeline.rate_limits import QuotaReservation
 from tests.unit.workers.rig import WORKERS, Machine, request
@@ -28,62 +28,6 @@ def machine() -> Iterator[Machine]:
         yield found
 
 
-def test_requests_of_all_workers_are_counted_together(machine: Machine) -> None:
-    workers = [machine.limits(n + 1) for n in range(WORKERS)]
-    for at in range(6):
-        workers[at % WORKERS].enter(request("acme", REQUESTS)).settle(None, True)
-    for limits in workers:
-        with pytest.raises(OverLimit) as caught:
-            limits.enter(request("acme", REQUESTS))
-        assert caught.value.retry_after_s == pytest.approx(10.0)
-        with pytest.raises(OverLimit):
-            limits.check(request("acme", REQUESTS))
-    machine.times.now_s += 10.0
-    workers[2].enter(request("acme", REQUESTS))
-    with pytest.raises(OverLimit):
-        workers[0].enter(request("acme", REQUESTS))
-
-
-def test_calls_at_once_are_counted_together_and_given_back(machine: Machine) -> None:
-    one, two = machine.limits(1), machine.limits(2)
-    first, second = one.enter(request("acme", CALLS)), two.enter(request("acme", CALLS))
-    with pytest.raises(OverLimit):
-        one.enter(request("acme", CALLS))
-    second.settle(None, True)
-    second.settle(None, True)
-    third = one.enter(request("acme", CALLS))
-    with pytest.raises(OverLimit):
-        two.enter(request("acme", CALLS))
-    for share in (first, third):
-        share.settle(None, True)
-    for limits in (one, two):
-        limits.enter(request("acme", CALLS))
-
-
-def test_tokens_that_were_not_used_are_free_at_every_worker(machine: Machine) -> None:
-    one, two = machine.limits(1), machine.limits(2)
-    shares = [one.enter(request("acme", TOKENS)) for _ in range(9)]
-    with pytest.raises(OverLimit):
-        two.enter(request("acme", TOKENS))
-    for share in shares:
-        share.settle(1, True)
-    for _ in range(9):
-        two.enter(request("acme", TOKENS))
-
-
-def test_a_limit_that_changes_is_not_granted_twice(machine: Machine) -> None:
-    one, two = machine.limits(1), machine.limits(2)
-    for _ in range(6):
-        one.enter(request("acme", REQUESTS))
-    more = Quota("key a", "key", "acme", requests_per_minute=8)
-    two.enter(request("acme", more))
-    two.enter(request("acme", more))
-    with pytest.raises(OverLimit):
-        two.enter(request("acme", more))
-    with pytest.raises(OverLimit):
-        one.enter(request("acme", REQUESTS))
-
-
 def test_what_a_dead_worker_had_inside_is_free_and_what_it_used_is_not(machine: Machine) -> None:
     one, two = machine.limits(1), machine.limits(2)
     one.enter(request("acme", CALLS, REQUESTS))
@@ -97,26 +41,6 @@ def test_what_a_dead_worker_had_inside_is_free_and_what_it_used_is_not(machine: 
         two.enter(request("acme", REQUESTS))
     with pytest.raises(OverLimit):
         two.enter(request("acme", REQUESTS))
-
-
-def test_admission_counts_all_workers_and_each_tenant_in_all(machine: Machine) -> None:
-    one = machine.admission(1, max_concurrent=3, max_concurrent_per_tenant=2)
-    two = machine.admission(2, max_concurrent=3, max_concurrent_per_tenant=2)
-    leave = one.enter(request("acme"))
-    two.enter(request("acme"))
-    with pytest.raises(Saturated) as caught:
-        one.check(request("acme"))
-    assert caught.value.reason == "tenant_saturated"
-    two.enter(request("globex"))
-    for each in (one, two):
-        with pytest.raises(Saturated):
-            each.enter(request("initech"))
-    assert (one.inside, two.inside) == (1, 2)
-    leave()
-    two.enter(request("acme"))
-    one.draining = True
-    with pytest.raises(Draining):
-        one.enter(request("initech"))
 
 
 def test_while_nobody_can_say_what_others_let_in_nobody_with_a_limit_enters(

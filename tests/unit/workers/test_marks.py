@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.classify.conversations.taint import TAINT_LOST, TAINTED, Taint
-from gateway.core.types import DocumentCall, InferenceRequest, Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, InferenceRequest
 from tests.unit.workers.rig import Machine, request
 
 KEEP_S = 60.0
@@ -30,9 +31,7 @@ def taint(machine: Machine, worker: int) -> Taint:
 def chat(*texts: str, tenant: str = "acme") -> InferenceRequest:
     roles = ("user", "assistant")
     said: list[Any] = [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)]
-    return replace(
-        request(tenant), payload=DocumentCall(Operation.CHAT, {"model": "m", "messages": said})
-    )
+    return replace(request(tenant), payload=DocumentCall(CHAT, {"model": "m", "messages": said}))
 
 
 def test_the_next_turn_is_restricted_wherever_it_comes_to(machine: Machine) -> None:

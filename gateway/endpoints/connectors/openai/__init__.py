@@ -1,1 +1,1 @@
-"""Servers that speak OpenAI's protocol: `connector` sends calls, `sse` reads streams."""
+"""Servers that speak OpenAI's protocol: `provider` sends calls, `event_stream` reads streams."""

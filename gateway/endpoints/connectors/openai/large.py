@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from gateway.core.errors import UpstreamFailed
-from gateway.core.types import Operation
+from gateway.core.operations.spec import OperationSpec, StreamForm
 
 READ_BYTES = 256 * 1024
 """More of an answer, or of one event, is not parsed."""
@@ -29,7 +29,7 @@ _MOST_TRIED = 8
 _RESPONSE = "response"
 
 
-def answer_edges(data: bytes, operation: Operation, kind: str = "") -> dict[str, Any]:
+def answer_edges(data: bytes, operation: OperationSpec, kind: str = "") -> dict[str, Any]:
     """The `type` and the `usage` of a large object, where its edges have them. `kind`: the name of
     an event. Raises UpstreamFailed for what is no object."""
     head, tail = data[:_EDGE_BYTES].lstrip(), data[-_EDGE_BYTES:].rstrip()
@@ -39,7 +39,7 @@ def answer_edges(data: bytes, operation: Operation, kind: str = "") -> dict[str,
     named = _TYPE.match(head)
     if kind or named is not None:
         edges["type"] = kind or named[1].decode()  # type: ignore[index]
-    within = b'{"response":{' if operation is Operation.RESPONSES and edges else b"{"
+    within = b'{"response":{' if operation.stream is StreamForm.RESPONSES and edges else b"{"
     for document in _read(_endings(tail, within), _beginnings(head)):
         edges.update({key: document[key] for key in ("usage", _RESPONSE) if key in document})
         break

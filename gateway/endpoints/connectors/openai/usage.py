@@ -1,14 +1,18 @@
-"""Usage of streams: asked of the provider for the record, and shown to callers who asked for it."""
+"""What a call took: read from answers, and asked of providers whose streams tell it on request.
+
+Only callers who have asked for it get the event that tells it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gateway.core.types import DocumentCall, JsonDocument, Operation
+from gateway.core.types import DocumentCall, JsonDocument, Usage
 
 _OPTIONS, _INCLUDE = "stream_options", "include_usage"
-_WITH_OPTIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS})
 _NOT_KNOWN = frozenset({400, 422})
+_MOST_TOKENS = 1_000_000_000  # of one call: more is no count, and would not fit the ledger
 
 
 class StreamUsage:
@@ -19,7 +23,7 @@ class StreamUsage:
 
     def asks(self, call: DocumentCall, model: str) -> bool:
         """Whether it is to be asked for a caller who has not."""
-        if not call.streamed or call.operation not in _WITH_OPTIONS or model in self._refusing:
+        if not call.streamed or not call.operation.usage_option or model in self._refusing:
             return False
         options = call.document.get(_OPTIONS)
         return options is None or (isinstance(options, dict) and options.get(_INCLUDE) is not True)
@@ -39,3 +43,29 @@ def asking(document: JsonDocument) -> JsonDocument:
 def is_usage_alone(document: dict[str, Any]) -> bool:
     """Whether an event says what the call took and nothing else."""
     return not document.get("choices") and isinstance(document.get("usage"), dict)
+
+
+def token_counts(usage: Mapping[str, Any], writes: bool = True) -> tuple[int | None, Usage | None]:
+    """All tokens, and their parts: as chat and completions name them, or as Responses do. `writes`:
+    the answer has tokens of its own; else those of the call may be told as the total alone."""
+    get = usage.get
+    total, given, written = get("total_tokens"), get("prompt_tokens"), get("completion_tokens")
+    if type(total) is not int:
+        total = None
+    if given is None:
+        given = get("input_tokens")
+        if given is None and not writes:
+            given = total
+    if type(given) is not int or given < 0:
+        return total, None
+    if written is None:
+        written = get("output_tokens")
+    if type(written) is not int or written < 0:  # embeddings have none; else the total has it
+        written = max(0, (total or 0) - given)
+    details = get("prompt_tokens_details") or get("input_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    if type(cached) is not int or cached < 0:
+        cached = 0
+    if given > _MOST_TOKENS or written > _MOST_TOKENS:
+        given, written = min(given, _MOST_TOKENS), min(written, _MOST_TOKENS)
+    return total, Usage(given, written, cached if cached < given else given)

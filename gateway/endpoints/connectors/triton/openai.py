@@ -19,13 +19,14 @@ from tritonclient.grpc import service_pb2
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.errors import UpstreamFailed, UpstreamRefused
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
 from gateway.core.types import (
     DocumentCall,
     GrpcMessage,
     InferenceRequest,
     JsonBody,
     OneFrame,
-    Operation,
     ReplyStream,
     ServedModel,
     ServerEvent,
@@ -81,7 +82,7 @@ class OpenAiOnTriton:
         if isinstance(call, TensorCall):
             return await self._server.open(request, served)
         try:
-            if call.operation is Operation.EMBEDDINGS:
+            if call.operation is EMBEDDINGS:
                 return await self._embed(call, request, served)
             return await self._generate(call, request, served)
         except UpstreamRefused:
@@ -257,7 +258,7 @@ def _writer(
         n=prompt_request.n,
         include_usage=prompt_request.include_usage,
     )
-    if call.operation is Operation.RESPONSES:
+    if call.operation is RESPONSES:
         return ResponsesWriter(answer)
     return ChoicesWriter(answer, call.operation)
 

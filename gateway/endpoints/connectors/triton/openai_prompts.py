@@ -17,7 +17,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.core.types import JsonDocument, Operation
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.triton.openai_refusal import refused
 from gateway.endpoints.connectors.triton.text_tensors import Sampling
 
@@ -50,7 +54,7 @@ class PromptRequest:
     include_usage: bool = False
 
 
-def ask(operation: Operation, document: JsonDocument) -> PromptRequest:
+def ask(operation: OperationSpec, document: JsonDocument) -> PromptRequest:
     """Raises UpstreamRefused (400) with the key that cannot be honoured."""
     return _ASKS[operation](document)
 
@@ -123,9 +127,9 @@ def _responses(document: JsonDocument) -> PromptRequest:
 
 
 _ASKS = {
-    Operation.CHAT: _chat,
-    Operation.COMPLETIONS: _completions,
-    Operation.RESPONSES: _responses,
+    CHAT: _chat,
+    COMPLETIONS: _completions,
+    RESPONSES: _responses,
 }
 
 

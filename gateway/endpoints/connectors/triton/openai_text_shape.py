@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gateway.core.types import JsonDocument, Operation, ServerEvent
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import JsonDocument, ServerEvent
 from gateway.endpoints.connectors.triton.text_generation import Delta, GeneratedText
 from gateway.protocols import strictjson
 
@@ -38,9 +40,9 @@ class AnswerWriter(Protocol):
 class ChoicesWriter:
     """What chat completions and completions share."""
 
-    def __init__(self, answer: AnswerMetadata, operation: Operation) -> None:
+    def __init__(self, answer: AnswerMetadata, operation: OperationSpec) -> None:
         self._answer = answer
-        self._chat = operation is Operation.CHAT
+        self._chat = operation is CHAT
         self._begun: set[int] = set()
 
     def delta(self, delta: Delta) -> list[ServerEvent]:

@@ -18,12 +18,16 @@ from gateway.classify.names import Names
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     Classification,
     DocumentCall,
     Finding,
     InferenceRequest,
-    Operation,
     Parameter,
     Payload,
     Tensor,
@@ -78,14 +82,14 @@ async def verdict(looks: Classifier, payload: Payload, model: str = "chat") -> C
 
 
 def chat(*messages: dict[str, Any], **fields: Any) -> DocumentCall:
-    return DocumentCall(Operation.CHAT, {"model": "chat", "messages": list(messages), **fields})
+    return DocumentCall(CHAT, {"model": "chat", "messages": list(messages), **fields})
 
 
 def say(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": text}
 
 
-def document(operation: Operation, **fields: Any) -> DocumentCall:
+def document(operation: OperationSpec, **fields: Any) -> DocumentCall:
     return DocumentCall(operation, {"model": "chat", **fields})
 
 
@@ -136,35 +140,35 @@ PLACES: dict[str, tuple[Payload, str]] = {
              say(f"and the last name {FAMILY}")),
         "chat",
     ),
-    "completions prompt": (document(Operation.COMPLETIONS, prompt=f"{JSON}\nSummarise."), "chat"),
+    "completions prompt": (document(COMPLETIONS, prompt=f"{JSON}\nSummarise."), "chat"),
     "completions prompts": (
-        document(Operation.COMPLETIONS, prompt=[f"Vorname: {GIVEN}", f"Nachname: {FAMILY}"]), "chat",
+        document(COMPLETIONS, prompt=[f"Vorname: {GIVEN}", f"Nachname: {FAMILY}"]), "chat",
     ),
-    "completions suffix": (document(Operation.COMPLETIONS, prompt="a", suffix=JSON), "chat"),
-    "embeddings input": (document(Operation.EMBEDDINGS, input=JSON), "chat"),
+    "completions suffix": (document(COMPLETIONS, prompt="a", suffix=JSON), "chat"),
+    "embeddings input": (document(EMBEDDINGS, input=JSON), "chat"),
     "embeddings list": (
-        document(Operation.EMBEDDINGS, input=[f"imię: {GIVEN}", f"nazwisko: {FAMILY}"]), "chat",
+        document(EMBEDDINGS, input=[f"imię: {GIVEN}", f"nazwisko: {FAMILY}"]), "chat",
     ),
-    "responses input": (document(Operation.RESPONSES, input=JSON), "chat"),
+    "responses input": (document(RESPONSES, input=JSON), "chat"),
     "responses items": (
-        document(Operation.RESPONSES, input=[
+        document(RESPONSES, input=[
             {"role": "user", "content": [{"type": "input_text", "text": f"nom: {FAMILY}"}]},
             {"role": "user", "content": [{"type": "input_text", "text": f"prénom: {GIVEN}"}]},
         ]),
         "chat",
     ),
     "responses arguments": (
-        document(Operation.RESPONSES, input=[
+        document(RESPONSES, input=[
             {"type": "function_call", "call_id": "1", "name": "add", "arguments": JSON}]),
         "chat",
     ),
     "responses output": (
-        document(Operation.RESPONSES, input=[
+        document(RESPONSES, input=[
             {"type": "function_call_output", "call_id": "1", "output": JSON}]),
         "chat",
     ),
     "responses instructions": (
-        document(Operation.RESPONSES, input="go on", instructions=JSON), "chat",
+        document(RESPONSES, input="go on", instructions=JSON), "chat",
     ),
     "tensor": (tensors(column("TEXT", JSON)), "text"),
     "tensor of elements": (
@@ -266,7 +270,7 @@ class Asked(NobodyKnown):
 def test_a_name_under_a_weak_key_is_asked_about_beside_a_particular() -> None:
     form = f"note {PROSE}\nName: {FAMILY}\nDate of birth: 1951-03-19\nDiagnosis: type 2 diabetes"
     for text, restricted in ((form, True), (form.split("\nDate")[0], False)):
-        payload = document(Operation.EMBEDDINGS, input=text)
+        payload = document(EMBEDDINGS, input=text)
         answer = asyncio.run(verdict(classifier(Asked()), payload))
         assert answer.restricted == restricted
 

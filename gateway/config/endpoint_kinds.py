@@ -1,0 +1,94 @@
+"""The kinds of endpoints, as data: what the settings ask of each, and what each can serve.
+
+A new kind is a row here and its connector in `endpoints.connectors.kinds`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.core.operations.capabilities import CAPABILITIES
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
+
+
+class Addresses(enum.Enum):
+    """What of `url` and `grpc` an endpoint must have."""
+
+    GRPC = "grpc"  # and `url` where it has an HTTP side
+    URL = "url"  # alone
+    EITHER = "either"  # one of them, and not both
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class EndpointKind:
+    """What is true of every endpoint of a kind."""
+
+    name: str  # in the settings
+    protocol: str  # for messages
+    addresses: Addresses
+    tensors: bool = False  # serves calls of tensors
+    documents: frozenset[OperationSpec] | None = frozenset()  # that it serves; None: all there are
+    capabilities: frozenset[str] = frozenset()  # that its connector can hand on
+    extensions: bool = False
+    """Triton's extensions of the Open Inference Protocol: a model's configuration, the index of the
+    repository, statistics; and metrics beside them."""
+    embeddable: bool = False  # the gateway can start one by itself
+    shares_gpu: bool = False  # unless its settings say otherwise, models share one GPU
+    batches: bool = False  # it makes batches of its own, as wide as its settings allow
+    limited: bool = field(init=False)  # there are documents that it cannot serve in full
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limited", not self.capabilities.issuperset(CAPABILITIES))
+
+    def serves(self, operation: OperationSpec) -> bool:
+        """Whether it serves documents of the operation."""
+        return self.documents is None or operation in self.documents
+
+
+KINDS: Final[dict[str, EndpointKind]] = {}
+
+
+def register(kind: EndpointKind) -> EndpointKind:
+    """Raises ValueError for a name that another kind has."""
+    if kind.name in KINDS:
+        raise ValueError(f"there is a kind {kind.name} already")
+    KINDS[kind.name] = kind
+    return kind
+
+
+TRITON: Final = register(
+    EndpointKind(
+        name="triton",
+        protocol="the Open Inference Protocol",
+        addresses=Addresses.GRPC,
+        tensors=True,
+        documents=frozenset({CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES}),
+        extensions=True,
+        embeddable=True,
+        shares_gpu=True,
+    )
+)
+KSERVE: Final = register(
+    EndpointKind(
+        name="kserve",
+        protocol="the Open Inference Protocol",
+        addresses=Addresses.EITHER,
+        tensors=True,
+    )
+)
+OPENAI: Final = register(
+    EndpointKind(
+        name="openai",
+        protocol="OpenAI",
+        addresses=Addresses.URL,
+        documents=None,
+        capabilities=frozenset(CAPABILITIES),
+        batches=True,
+    )
+)

@@ -1,0 +1,57 @@
+"""What the gateway knows of one operation."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Asks = Callable[[Any], bool]
+Row = tuple[str, Asks]
+"""The capability that a field needs, and for which of its values it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityNeed:
+    """A capability, and the field of the call that needs it."""
+
+    capability: str
+    field: str
+
+
+class StreamForm(enum.Enum):
+    """How an answer comes event by event."""
+
+    NONE = "none"  # it comes whole, always
+    CHOICES = "choices"  # ends with `[DONE]`, or when every choice has its `finish_reason`
+    RESPONSES = "responses"  # named events, of which the last says that it is the last
+
+
+def _accept(document: Mapping[str, Any]) -> None:
+    """Nothing is required."""
+
+
+def _none(document: Mapping[str, Any]) -> Iterable[CapabilityNeed]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OperationSpec:
+    """One operation. `check` raises InvalidField for a body that nobody could serve."""
+
+    name: str  # in records
+    task: str  # that a model must have to serve it
+    path: str = ""  # under which it is asked for, from /v1 on; empty: no document asks for it
+    check: Callable[[dict[str, Any]], None] = _accept
+    fields: Mapping[str, Row] = field(default_factory=dict, repr=False)
+    needs: Callable[[Mapping[str, Any]], Iterable[CapabilityNeed]] = _none
+    """What depends on more than the value of one field."""
+    stream: StreamForm = StreamForm.NONE
+    usage_option: bool = False  # its stream tells its usage where `stream_options` ask for it
+    writes: bool = False  # its answer has output tokens
+    rows: str = ""  # the field whose items are rows of a batch; empty: a call is one row
+    stateful: bool = False  # an endpoint may keep what it answered
+    pseudonymised: bool = False  # its calls may leave with surrogates
+    metric: str = ""  # in OpenTelemetry's conventions for generative AI; empty: unknown to them
+    canary: Mapping[str, Any] | None = None  # a body that shows whether a model of its task answers
