@@ -37,7 +37,6 @@ _SORTED: Final = {
 }
 """Every set of zones, as records name it."""
 _NONE: Final[dict[str, Any]] = {}  # in every record that has nothing to say there
-_MOST_ALIKE: Final = 1024  # of tenants and models
 _NOWHERE: Final[list[str]] = []
 _MILLI: Final = 1e3
 
@@ -86,7 +85,6 @@ class Accounts:
         self.policy_hash = policy_hash
         self.wall_s = ambient.calendar()
         self.measures = measures_for(metrics)
-        self._alike: dict[tuple[str, str, bool], _Alike] = {}
         self.waits = Waits()
         self.debug = _log.isEnabledFor(logging.DEBUG)
         self.open_calls = 0
@@ -96,17 +94,6 @@ class Accounts:
         self.open_calls += 1
         self.metrics.in_flight.level += 1
         return CallAccount(self, request)
-
-    def alike(self, request: InferenceRequest, classification: Classification) -> _Alike | None:
-        """The record of the last usual call of that tenant, model and class."""
-        return self._alike.get((request.tenant, request.model, classification.restricted))
-
-    def keep(
-        self, alike: _Alike, request: InferenceRequest, classification: Classification
-    ) -> None:
-        if len(self._alike) >= _MOST_ALIKE:
-            self._alike.clear()
-        self._alike[request.tenant, request.model, classification.restricted] = alike
 
     def closed(self) -> None:
         self.open_calls -= 1
@@ -199,7 +186,8 @@ class CallAccount:
         }
         if self._begun is None:
             attempts = [*map(_attempt, self.attempts), attempt] if self.attempts else [attempt]
-            record = self._sent(attempts)
+            record = self._record(attempts)
+            record["outcome"] = SENT
             self._begun, self._recorded_classification, self._recorded_decision = (
                 record,
                 self.classification,
@@ -369,40 +357,6 @@ class CallAccount:
             "policy": self._accounts.policy_hash(),
         }
 
-    def _sent(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
-        """What is told of a call that is about to be sent: what was told of one before it that was
-        alike, but for what no two calls have in common."""
-        accounts, request = self._accounts, self._request
-        classification, decision = self.classification, self.decision
-        if classification is None or decision is None:
-            return self._record(attempts) | {"outcome": SENT}
-        alike = accounts.alike(request, classification)
-        if alike is None or not alike.build(
-            request, classification, decision, accounts.policy_hash()
-        ):
-            record = self._record(attempts)
-            record["outcome"] = SENT
-            if _usual(classification):
-                template = _Alike(
-                    record.copy(), decision, request, classification, accounts.policy_hash()
-                )
-                accounts.keep(template, request, classification)
-            return record
-        record = alike.record.copy()
-        record["time"] = int(accounts.wall_s() * _MILLI + 0.5) / _MILLI
-        record["id"] = request.record_id
-        record["number"] = self._number
-        record["trace"] = request.record_trace
-        record["budget_s"] = _rounded(request.deadline.at_s - request.received_s)
-        call = request.payload
-        record["input_bytes"] = _input_bytes(call) if type(call) is TensorCall else None
-        record["classify_s"] = _rounded(classification.classify_s)
-        record["predicted_s"] = decision.predicted_s
-        record["attempts"] = attempts
-        record["took_s"] = _rounded(accounts.clock() - request.received_s)
-        record["total_tokens"] = self.total_tokens
-        return record
-
     def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         accounts, request = self._accounts, self._request
         classification, decision, call = self.classification, self.decision, request.payload
@@ -441,68 +395,6 @@ class CallAccount:
             "total_tokens": self.total_tokens,
             "policy": accounts.policy_hash(),
         }
-
-
-class _Alike:
-    """The record of a usual call, and what of the call it was made from."""
-
-    __slots__ = (
-        "_complete", "_decision", "_entities", "_operation", "_policy", "_priority", "_protocol",
-        "_reason", "_zones", "record",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        record: dict[str, Any],
-        decision: Decision,
-        request: InferenceRequest,
-        classification: Classification,
-        policy: str,
-    ) -> None:
-        self.record, self._decision, self._policy = record, decision, policy
-        self._operation = request.payload.operation
-        self._protocol, self._priority = request.protocol, request.priority
-        self._zones = request.zones
-        self._reason, self._complete = classification.reason, classification.complete
-        self._entities = classification.entities
-
-    def build(
-        self,
-        request: InferenceRequest,
-        classification: Classification,
-        decision: Decision,
-        policy: str,
-    ) -> bool:
-        """Whether this call's, of the same tenant, model and class, says the same but for what is
-        its own."""
-        was = self._decision
-        # guard: B4.call-findings minus 10
-        return (
-            (decision is was or _same(decision, was))
-            and request.payload.operation is self._operation
-            and request.protocol is self._protocol
-            and request.zones is self._zones
-            and request.priority == self._priority
-            and classification.reason == self._reason
-            and classification.complete is self._complete
-            and classification.entities == self._entities
-            and policy == self._policy
-            and _usual(classification)
-        )
-
-
-def _same(decision: Decision, was: Decision) -> bool:
-    """In all that a record tells of it, but for the times that were foretold."""
-    return (
-        decision.reason == was.reason
-        and decision.zones == was.zones
-        and decision.vetoes == was.vetoes
-        and decision.latency_critical == was.latency_critical
-    )
-
-
-def _usual(classification: Classification) -> bool:
-    return not classification.pseudonymised
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}

@@ -33,11 +33,6 @@ _RECORDED = (
         _ACCOUNT + "test_a_verdict_that_changed_after_the_only_attempt_is_in_the_end",
     ),
     guard(
-        "what was found in a call is told of that call", "B4.call-findings",
-        "properties/test_records_alike.py::"
-        "test_a_record_like_the_one_before_says_what_it_would_by_itself",
-    ),
-    guard(
         "it does not go when its record failed", "B4.failed-record",
         _ACCOUNT + "test_without_its_record_on_disk_no_answer_goes",
     ),

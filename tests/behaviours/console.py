@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.behaviours import Behaviour, guard
 
 _DECISIONS = "unit/console/test_decisions.py::"
-_RECORDS = "properties/test_records_alike.py::"
+_RECORDS = "properties/test_decision_counts.py::"
 _OPERATORS = "unit/console/test_operators.py::"
 _DRAIN = "unit/console/test_drain.py::"
 _FEED = "unit/console/test_feed.py::"
