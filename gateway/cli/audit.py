@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.accounting.audit import AuditError, alias_key
-from gateway.accounting.audit.calls import RecordedCall
-from gateway.accounting.audit.figures import AuditFigures
+from gateway.accounting.audit.journal.segments import chains, segments
 from gateway.accounting.audit.note import parse_checkpoint
 from gateway.accounting.audit.prove import (
     HashedAudit,
@@ -28,7 +27,9 @@ from gateway.accounting.audit.prove import (
     signed_notes,
     single_note,
 )
-from gateway.accounting.audit.query import (
+from gateway.accounting.audit.reports.calls import RecordedCall
+from gateway.accounting.audit.reports.figures import AuditFigures
+from gateway.accounting.audit.reports.query import (
     CallFilter,
     TimeRange,
     done,
@@ -36,8 +37,7 @@ from gateway.accounting.audit.query import (
     moment,
     quarter,
 )
-from gateway.accounting.audit.report import VerificationSummary, page
-from gateway.accounting.audit.segments import chains, segments
+from gateway.accounting.audit.reports.report import VerificationSummary, page
 from gateway.accounting.audit.verify import JournalVerification, public_key, records, verify
 from gateway.cli import console
 from gateway.core.aliases import Aliases

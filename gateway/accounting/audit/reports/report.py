@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from gateway.accounting.audit.calls import RecordedCall
-from gateway.accounting.audit.figures import AuditFigures
-from gateway.accounting.audit.query import TimeRange
+from gateway.accounting.audit.reports.calls import RecordedCall
+from gateway.accounting.audit.reports.figures import AuditFigures
+from gateway.accounting.audit.reports.query import TimeRange
 from gateway.accounting.audit.verify import JournalVerification
 from gateway.core import ambient
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.accounting.audit import AuditError
 from gateway.accounting.audit.actions import Action, actions
-from gateway.accounting.audit.calls import RecordedCall, calls
+from gateway.accounting.audit.reports.calls import RecordedCall, calls
 from gateway.accounting.audit.verify import records
 
 _QUARTER = re.compile(r"(\d{4})[Qq]([1-4])")

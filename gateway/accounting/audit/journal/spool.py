@@ -7,7 +7,7 @@ import errno
 import os
 from pathlib import Path
 
-from gateway.accounting.audit.disk import ROOM_BYTES, DurableFile, check_room
+from gateway.accounting.audit.journal.disk import ROOM_BYTES, DurableFile, check_room
 
 _SHARE = 4  # of a small spool: how much must be free before it takes records again
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from gateway.accounting.audit.journal import Journal, Sealed
+from gateway.accounting.audit.journal.journal import Journal, Sealed
 from gateway.accounting.records import Durable
 from gateway.core import ambient
 
@@ -93,8 +93,7 @@ class WriterThread:
         try:
             if work.gap is not None:
                 with contextlib.suppress(OSError):  # not yet
-                    journal.check_room()  # guard: B4.chain-room
-                    journal.note("gap", **work.gap)  # guard: B4.gap-record -> journal.note('start')
+                    journal.note_gap(work.gap)
                     work.reported = True
             journal.tend()
             if work.signs and journal.size > journal.signed:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.accounting.audit.actions import Action, actions
-from gateway.accounting.audit.calls import RecordedCall, calls
-from gateway.accounting.audit.query import TimeRange
+from gateway.accounting.audit.reports.calls import RecordedCall, calls
+from gateway.accounting.audit.reports.query import TimeRange
 
 
 @dataclass(frozen=True, slots=True)
