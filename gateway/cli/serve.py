@@ -182,7 +182,7 @@ async def _serve(
             loop.add_signal_handler(number, gateway.stop)
         if gateway.reloading is not None:
             loop.add_signal_handler(signal.SIGHUP, gateway.reloading.ask)
-        gateway.retired = gc_tuning.settled_anew
+        gateway.generations.retired = gc_tuning.settled_anew
         serving = asyncio.Event()
 
         def ready(started: Gateway) -> None:

@@ -36,8 +36,8 @@ class WorkerGateway(Protocol):
 
 
 class SiblingWorker:
-    def __init__(self, gateway: WorkerGateway, worker: Worker, metrics: Metrics) -> None:
-        self._gateway, self._worker, self._metrics = gateway, worker, metrics
+    def __init__(self, worker: Worker, metrics: Metrics) -> None:
+        self._worker, self._metrics = worker, metrics
         self._clock = ambient.monotonic_s
         self._clouds = PeerClouds(self._clock)
         self._line = PeerOwnerLine(worker.place)
@@ -51,7 +51,8 @@ class SiblingWorker:
         room = parts.conditions.own_cloud_room
         return WorkerQueues(self._asking, parts.entry, room, policy)
 
-    async def begin(self, stack: contextlib.AsyncExitStack) -> None:
+    async def begin(self, gateway: WorkerGateway, stack: contextlib.AsyncExitStack) -> None:
+        self._gateway = gateway
         listening = Listening(self._worker.place, self._answer, self._granting)
         await listening.start()
         await self._drain_as_others()
