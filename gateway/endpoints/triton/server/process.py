@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from gateway.core import ambient
-from gateway.endpoints.triton.home import ServerDirectory
-from gateway.endpoints.triton.log import LOADED, LogFilter
+from gateway.endpoints.triton.server.home import ServerDirectory
+from gateway.endpoints.triton.server.log import LOADED, LogFilter
 
 logger = logging.getLogger("gateway.triton")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_LOOPBACK = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _EPHEMERAL_FROM = 32768  # where the file cannot be read
 _LOWEST = 10_000
@@ -53,7 +53,7 @@ class PortReservation:
             try:
                 mark.bind(f"\0spillway-port-{port}")
                 with socket.socket() as listener:
-                    listener.bind((_LOOPBACK, port))
+                    listener.bind((LOOPBACK, port))
             except OSError:
                 mark.close()
                 continue
