@@ -532,7 +532,7 @@ class AttemptPassage:
     def _report(self, now_s: float) -> None:
         model_state = self._attempt.model_state
         model_state.gaps.observe(self._gap_s)
-        model_state.health.heard_from(self._attempt, now_s)
+        model_state.health.answers.heard_from(self._attempt, now_s)
         self._reported_s, self._gap_s = now_s, 0.0
 
 
