@@ -11,7 +11,7 @@ from gateway.accounting.live.explanation import explanation
 from gateway.accounting.live.feed import Feed
 from gateway.app.background import BackgroundTasks
 from gateway.app.generation import Core
-from gateway.app.generations import Generations
+from gateway.app.generations import LiveGenerations
 from gateway.app.process_parts import ProcessParts
 from gateway.config import Settings
 from gateway.core import ambient
@@ -32,7 +32,7 @@ class ProcessConsole:
     def __init__(
         self,
         parts: ProcessParts,
-        generations: Generations,
+        generations: LiveGenerations,
         background: BackgroundTasks,
         clock: Clock,
         worker: Worker | None,

@@ -1,7 +1,7 @@
 """The composition root: settings become objects here, and nowhere else are concrete classes named.
 
 `Gateway.run` is the whole life of the process: start what is on-prem, listen, drain, stop. What a
-version of the settings makes is a `Core`; new calls come to the newest of the `Generations`, which
+version of the settings makes is a `Core`; new calls come to the newest of `LiveGenerations`, which
 a reload begins.
 """
 
@@ -23,7 +23,7 @@ from gateway.app import ledger
 from gateway.app.background import BackgroundTasks, running
 from gateway.app.console import ProcessConsole
 from gateway.app.generation import Core
-from gateway.app.generations import Generations
+from gateway.app.generations import LiveGenerations
 from gateway.app.listeners import Listeners
 from gateway.app.process_parts import ProcessParts
 from gateway.app.reload import LastReload, Reloading, SettingsFile
@@ -62,7 +62,7 @@ class Gateway:
         self._clock = ambient.clock()
         self.metrics = Metrics()
         self.background = BackgroundTasks()
-        self.generations = Generations()
+        self.generations = LiveGenerations()
         self.http_port = 0
         self.grpc_port = 0
         self._stop = asyncio.Event()

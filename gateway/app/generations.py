@@ -11,7 +11,7 @@ from gateway.core.errors import Draining
 _MOST_BEHIND = 8  # versions that calls are still under; over it the oldest are cut
 
 
-class Generations:
+class LiveGenerations:
     """In one event loop."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gateway import __version__
 from gateway.accounting.pricing import usd
 from gateway.app.console import ProcessConsole
-from gateway.app.generations import Generations
+from gateway.app.generations import LiveGenerations
 from gateway.app.process_parts import ProcessParts
 from gateway.app.reload import LastReload
 from gateway.core import compiled
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ProcessReports:
     def __init__(
         self,
-        generations: Generations,
+        generations: LiveGenerations,
         parts: ProcessParts,
         console: ProcessConsole,
         last_reload: Callable[[], LastReload | None],
