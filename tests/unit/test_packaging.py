@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gateway import __version__, config
-from gateway.cli import gateway_url
+from gateway.cli.running import gateway_url
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -7,7 +7,8 @@ import asyncio
 from pathlib import Path
 
 from gateway.classify import ScannerUnfit
-from gateway.cli import console, trial
+from gateway.cli import console
+from gateway.cli.settings import trial
 from gateway.config import Settings
 from gateway.core.types import Zone
 from gateway.endpoints.triton import TritonServerError, repository

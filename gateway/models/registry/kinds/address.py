@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 from gateway.config import RegistrySettings
 from gateway.models.registry import ModelRegistry, RegistryError
-from gateway.models.registry.directory import DirectoryRegistry
-from gateway.models.registry.mlflow import MlflowRegistry
-from gateway.models.registry.objectstore import ObjectStoreRegistry
-from gateway.models.registry.sigv4 import Keys
-from gateway.models.registry.web import Access
-from gateway.models.registry.website import WebsiteRegistry
+from gateway.models.registry.kinds.directory import DirectoryRegistry
+from gateway.models.registry.kinds.mlflow import MlflowRegistry
+from gateway.models.registry.kinds.objectstore import ObjectStoreRegistry
+from gateway.models.registry.kinds.sigv4 import Keys
+from gateway.models.registry.kinds.web import Access
+from gateway.models.registry.kinds.website import WebsiteRegistry
 
 _PLAIN = {"http": "http", "s3+http": "http", "mlflow+http": "http"}
 

@@ -8,7 +8,7 @@ import os
 import httpx
 
 from gateway.cli import console
-from gateway.cli.gateway_url import DEFAULT_URL, add_tls, trusting_loopback
+from gateway.cli.running.gateway_url import DEFAULT_URL, add_tls, trusting_loopback
 
 _VARIABLE = "SPILLWAY_HEALTHCHECK_"
 _ENDS_AT_ONCE = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)

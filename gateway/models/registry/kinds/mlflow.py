@@ -15,8 +15,8 @@ from typing import Any
 
 from gateway.core import ambient
 from gateway.models.registry import NotThere, RegistryError, Sent, UnfitVersion, VersionExists
-from gateway.models.registry.web import Access, WebOrigin
-from gateway.models.registry.website import ranged
+from gateway.models.registry.kinds.web import Access, WebOrigin
+from gateway.models.registry.kinds.website import ranged
 
 TAG = "spillway.version"
 _EXPERIMENT = "spillway"

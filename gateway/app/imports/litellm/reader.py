@@ -8,7 +8,6 @@ is not copied, but gets a variable to be put into. Source: LiteLLM's documentati
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,44 +15,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.app.imports import Imported
-from gateway.app.imports.litellm_providers import AZURE, IN_THE_CLOUD, OTHER_DIALECTS, SELF_HOSTED
+from gateway.app.imports.litellm.leftovers import note_leftovers
+from gateway.app.imports.litellm.prices import prices_per_1k
+from gateway.app.imports.litellm.providers import AZURE, IN_THE_CLOUD, OTHER_DIALECTS, SELF_HOSTED
+from gateway.app.imports.litellm.secrets import ENVIRON, SecretVariables, key_variable
+from gateway.app.imports.litellm.values import items, mapping, stated, text
 from gateway.config import external_addresses
 from gateway.config.section import NAME_WORDS, is_name, is_upstream_name
 from gateway.core.yaml_document import ConfigError
 
-_ENVIRON = "os.environ/"
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TASKS = {"chat": "generate", "completion": "generate", "responses": "generate",
           "embedding": "embeddings"}  # fmt: skip
 
-_NO_KEYS = frozenset({"none", "empty", "dummy", "fake", "fake-key", "not-needed"})
 _ENDS_THERE = frozenset({"openai", *SELF_HOSTED}) - {"litellm_proxy"}
 """Whose `api_base` names the machine that computes, as far as anybody can tell."""
-
-_READ = {
-    "model_list", "litellm_settings", "router_settings", "general_settings", "guardrails",
-    "environment_variables",
-}  # fmt: skip
-_RECORDS = "counts and traces: docs/reference/metrics.md; decisions: docs/explanation/audit.md"
-_ELSEWHERE = {
-    "success_callback": _RECORDS,
-    "failure_callback": _RECORDS,
-    "callbacks": _RECORDS,
-    "cache": "answers are not cached: one caller's answer may hold another's data",
-    "cache_params": "answers are not cached: one caller's answer may hold another's data",
-    "routing_strategy": "where a call goes is decided by data, deadline and cost",
-    "database_url": "keys that LiteLLM keeps in its database are not in this file: make them anew",
-    "allowed_fails": "what takes an endpoint out, and back, is learnt (docs/explanation/health.md)",
-    "cooldown_time": "what takes an endpoint out, and back, is learnt (docs/explanation/health.md)",
-    "context_window_fallbacks": "a refusal by the model goes to the caller as it is",
-    "content_policy_fallbacks": "a refusal by the model goes to the caller as it is",
-}
-_SILENT = {
-    "drop_params", "set_verbose", "json_logs", "num_retries", "request_timeout", "timeout",
-    "fallbacks", "model_group_alias", "master_key", "enable_pre_call_checks",
-    "routing_strategy_args", "telemetry", "add_function_to_prompt",
-}  # fmt: skip
-"""Translated elsewhere in here, or of no use to another program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +64,8 @@ class _LitellmReader:
         self.imported = Imported()
         self._document = document
         self._onprem = onprem
-        self._variables = set(_named_variables(document))
+        self._secrets = SecretVariables(document, self.imported)
         self._onprem_names: set[str] = set()
-        self._stated: dict[str, str] = {}  # keys that stand in the file: their variables
         self._endpoints: dict[tuple[str, str], str] = {}
         self._settings: dict[str, dict[str, Any]] = {}
         self._deployments: dict[str, list[Deployment]] = {}
@@ -120,13 +94,13 @@ class _LitellmReader:
             name: its for name, its in self._settings.items() if name in used
         }
         self.imported.document["models"] = models
-        self._rest()
+        note_leftovers(self._document, self.imported)
 
     # Deployments
 
     def _deployment(self, where: str, entry: Any) -> Deployment | None:
-        params = _mapping(entry, "litellm_params")
-        group, full = _text(entry, "model_name"), _text(params, "model")
+        params = mapping(entry, "litellm_params")
+        group, full = text(entry, "model_name"), text(params, "model")
         if not group or not full:
             self.imported.left_out(where, "it has no model_name, or no litellm_params.model")
             return None
@@ -137,7 +111,7 @@ class _LitellmReader:
             return None
         if not self._is_name(where, group):
             return None
-        info = _mapping(entry, "model_info")
+        info = mapping(entry, "model_info")
         task = self._task(where, group, info)
         endpoint = self._endpoint(f"{where}.litellm_params", group, params, full) if task else None
         if task is None or endpoint is None:
@@ -147,7 +121,7 @@ class _LitellmReader:
         if not is_upstream_name(own):
             self.imported.left_out(where, f"{group}: {own!r} is no name for a model at an endpoint")
             return None
-        return Deployment(group, own, task, endpoint, _prices({**info, **params}))
+        return Deployment(group, own, task, endpoint, prices_per_1k({**info, **params}))
 
     def _is_name(self, where: str, name: str) -> bool:
         if not is_name(name):
@@ -155,7 +129,7 @@ class _LitellmReader:
         return is_name(name)
 
     def _task(self, where: str, group: str, info: Mapping[str, Any]) -> str | None:
-        mode = _text(info, "mode")
+        mode = text(info, "mode")
         if not mode:
             task = "embeddings" if "embed" in group.lower() else "generate"
             if task == "embeddings":
@@ -168,7 +142,7 @@ class _LitellmReader:
     def _endpoint(self, where: str, group: str, params: Mapping[str, Any], full: str) -> str | None:
         """The name of the endpoint at which it is served, which may be a new one."""
         provider = _stated_provider(params) or _provider(full) or "openai"
-        url = self._url(where, group, provider, _text(params, "api_base") or "")
+        url = self._url(where, group, provider, text(params, "api_base") or "")
         if url is None:
             return None
         try:
@@ -176,7 +150,7 @@ class _LitellmReader:
         except ValueError as exc:
             self.imported.left_out(where, f"{group}: api_base {exc}")
             return None
-        key = self._secret(_text(params, "api_key"), _variable(provider, "API_KEY"), where)
+        key = self._secrets.reference(text(params, "api_key"), key_variable(provider), where)
         known = self._endpoints.get((url, key))
         if known is not None:
             return known
@@ -203,9 +177,9 @@ class _LitellmReader:
         return name
 
     def _url(self, where: str, group: str, provider: str, base: str) -> str | None:
-        if base.startswith(_ENVIRON):
+        if base.startswith(ENVIRON):
             self.imported.left_out(
-                where, f"{group}: its api_base stands in {base.removeprefix(_ENVIRON)}; a zone has "
+                where, f"{group}: its api_base stands in {base.removeprefix(ENVIRON)}; a zone has "
                 "to be given to an address, so write that into the file"
             )  # fmt: skip
             return None
@@ -243,26 +217,6 @@ class _LitellmReader:
                 f"your building, say --onprem {host}"
             )  # fmt: skip
         return False
-
-    def _secret(self, value: str | None, variable: str, where: str) -> str:
-        """A reference to it; empty when there is none. What stands in the file is not copied."""
-        if not value or value.lower() in _NO_KEYS:
-            return ""
-        named = value.removeprefix(_ENVIRON)
-        if named != value and _VARIABLE.fullmatch(named):
-            self.imported.secrets.setdefault(named, where)
-            return f"${{{named}}}"
-        if value not in self._stated:
-            numbered = (f"{variable}_{at}" for at in range(2, 10_000))
-            wishes = itertools.chain((variable,), numbered)
-            self._stated[value] = next(w for w in wishes if w not in self._variables)
-            self._variables.add(self._stated[value])
-        wanted = self._stated[value]
-        self.imported.secrets.setdefault(wanted, where)
-        self.imported.check(
-            where, f"a key stands in the file: put it into {wanted}, and out of there"
-        )
-        return f"${{{wanted}}}"
 
     def _new_name(self, wish: str) -> str:
         wish = re.sub(r"[^A-Za-z0-9._-]", "-", wish).strip("-._") or "endpoint"
@@ -309,9 +263,9 @@ class _LitellmReader:
         return str(self._settings[place.endpoint]["zone"])
 
     def _aliases(self) -> None:
-        aliases = _mapping(self._document.get("router_settings"), "model_group_alias")
+        aliases = mapping(self._document.get("router_settings"), "model_group_alias")
         for alias, group in aliases.items():
-            group = _text(group, "model") if isinstance(group, Mapping) else group
+            group = text(group, "model") if isinstance(group, Mapping) else group
             where = f"router_settings.model_group_alias.{alias}"
             if group not in self._deployments or alias in self._deployments:
                 self.imported.left_out(where, f"there is no model {group!r}")
@@ -335,26 +289,29 @@ class _LitellmReader:
 
     def _stated_fallbacks(self) -> Iterator[tuple[str, str, Sequence[str]]]:
         for section in ("litellm_settings", "router_settings"):
-            for one in _list(self._document.get(section), "fallbacks"):
+            for one in items(self._document.get(section), "fallbacks"):
                 for group, others in one.items() if isinstance(one, Mapping) else ():
-                    names = [o for o in others if isinstance(o, str)] if _is_list(others) else []
+                    listed = others if isinstance(others, list) else []
+                    names = [name for name in listed if isinstance(name, str)]
                     yield f"{section}.fallbacks", str(group), names
 
     # The rest of the file
 
     def _limits(self) -> dict[str, Any]:
-        stated = [
-            value
+        timeouts = [
+            limit
             for section, key in (("router_settings", "timeout"),
                                  ("litellm_settings", "request_timeout"))
-            if isinstance(value := _get(self._document.get(section), key), int | float)
-            and not isinstance(value, bool) and 0 < value <= 3600
+            if isinstance(limit := stated(self._document.get(section), key), int | float)
+            and not isinstance(limit, bool) and 0 < limit <= 3600
         ]  # fmt: skip
-        return {"limits": {"default_latency_budget_ms": int(stated[0] * 1000)}} if stated else {}
+        return (
+            {"limits": {"default_latency_budget_ms": int(timeouts[0] * 1000)}} if timeouts else {}
+        )
 
     def _keys(self) -> dict[str, Any]:
-        master = _text(self._document.get("general_settings"), "master_key")
-        key = self._secret(master, "LITELLM_MASTER_KEY", "general_settings.master_key")
+        master = text(self._document.get("general_settings"), "master_key")
+        key = self._secrets.reference(master, "LITELLM_MASTER_KEY", "general_settings.master_key")
         if not key:
             return {}
         self.imported.check(
@@ -362,45 +319,6 @@ class _LitellmReader:
             "team a key and a tenant of its own"
         )  # fmt: skip
         return {"keys": {"master": {"key": key, "tenant": "default"}}}
-
-    def _rest(self) -> None:
-        for section in ("litellm_settings", "router_settings", "general_settings"):
-            for key in _mapping(self._document, section):
-                if key not in _SILENT:
-                    what = _ELSEWHERE.get(key, "there is nothing of the kind here")
-                    self.imported.left_out(f"{section}.{key}", what)
-        for at, rail in enumerate(_list(self._document, "guardrails")):
-            self._guardrail(f"guardrails[{at}]", _mapping(rail, "litellm_params"))
-        for key in set(self._document) - _READ:
-            self.imported.left_out(key, "there is nothing of the kind here")
-        for key in _mapping(self._document, "environment_variables"):
-            self.imported.left_out(
-                f"environment_variables.{key}", "set it where the gateway is started"
-            )
-
-    def _guardrail(self, where: str, params: Mapping[str, Any]) -> None:
-        kind = _text(params, "guardrail") or "?"
-        if kind != "presidio":
-            self.imported.left_out(
-                where, f"{kind}: every call is read for personal data here, by rules of its own"
-            )
-            return
-        types = sorted(map(str, _mapping(params, "pii_entities_config")))
-        remark = "every call is read for personal data, and stays on the premises if it has some"
-        if types:
-            remark += f"; see that classify.restrict has what you need of {', '.join(types)}"
-        self.imported.check(where, remark)
-
-
-def _named_variables(value: Any) -> Iterator[str]:
-    if isinstance(value, str) and value.startswith(_ENVIRON):
-        yield value.removeprefix(_ENVIRON)
-    elif isinstance(value, Mapping):
-        for below in value.values():
-            yield from _named_variables(below)
-    elif isinstance(value, list):
-        for below in value:
-            yield from _named_variables(below)
 
 
 def _provider(full: str) -> str:
@@ -413,53 +331,4 @@ def _provider(full: str) -> str:
 
 def _stated_provider(params: Mapping[str, Any]) -> str:
     """It counts before what the name of the model begins with."""
-    return _text(params, "custom_llm_provider") or ""
-
-
-def _variable(provider: str, what: str) -> str:
-    return re.sub(r"[^A-Z0-9]", "_", f"{provider}_{what}".upper())
-
-
-def _prices(params: Mapping[str, Any]) -> Mapping[str, float]:
-    """US dollars per 1,000 tokens; one that is stated for a single direction counts for both."""
-    given = _usd_per_1k(params, "input_cost_per_token")
-    written = _usd_per_1k(params, "output_cost_per_token")
-    if given is None or written is None:
-        either = written if given is None else given
-        return {} if either is None else {"price_usd_per_1k_tokens": either}
-    prices = {
-        "price_usd_per_1k_input_tokens": given,
-        "price_usd_per_1k_output_tokens": written,
-    }
-    cached = _usd_per_1k(params, "cache_read_input_token_cost")
-    return prices if cached is None else {**prices, "price_usd_per_1k_cached_tokens": cached}
-
-
-def _usd_per_1k(params: Mapping[str, Any], key: str) -> float | None:
-    price = params.get(key)
-    if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < 1:
-        return None
-    return round(price * 1000, 9)
-
-
-def _get(section: Any, key: str) -> Any:
-    return section.get(key) if isinstance(section, Mapping) else None
-
-
-def _text(section: Any, key: str) -> str | None:
-    value = _get(section, key)
-    return value if isinstance(value, str) else None
-
-
-def _mapping(section: Any, key: str) -> Mapping[str, Any]:
-    value = _get(section, key)
-    return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
-
-
-def _list(section: Any, key: str) -> Sequence[Any]:
-    value = _get(section, key)
-    return value if isinstance(value, list) else []
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+    return text(params, "custom_llm_provider") or ""

@@ -13,10 +13,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from gateway.models.registry import MANIFEST, NotThere, Sent, UnfitVersion, VersionExists
+from gateway.models.registry.kinds.sigv4 import CONTENT, Keys, Signer
+from gateway.models.registry.kinds.web import Access, WebOrigin
+from gateway.models.registry.kinds.website import ranged
 from gateway.models.registry.manifest import Content, read_content
-from gateway.models.registry.sigv4 import CONTENT, Keys, Signer
-from gateway.models.registry.web import Access, WebOrigin
-from gateway.models.registry.website import ranged
 
 _PIECE = 1 << 20
 _MOST_XML = 8 << 20

@@ -18,7 +18,7 @@ import httpx
 
 from gateway.app.gateway import Gateway
 from gateway.cli import console
-from gateway.cli.gateway_url import add_tls, tls_context
+from gateway.cli.running.gateway_url import add_tls, tls_context
 from gateway.config import Settings
 from gateway.core.errors import GatewayError
 from gateway.protocols import strictjson

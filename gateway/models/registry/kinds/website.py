@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gateway.models.registry import NotThere, RegistryError, Sent, UnfitVersion
-from gateway.models.registry.directory import INDEX
-from gateway.models.registry.web import Access, WebOrigin
+from gateway.models.registry.kinds.directory import INDEX
+from gateway.models.registry.kinds.web import Access, WebOrigin
 
 
 class WebsiteRegistry:

@@ -15,7 +15,7 @@ from rich.live import Live
 from gateway.app.top import screen
 from gateway.app.top.readings import GatewayReading, ReadingDelta, TopFigures, now
 from gateway.cli import console
-from gateway.cli.gateway_url import DEFAULT_URL, add_tls, tls_context
+from gateway.cli.running.gateway_url import DEFAULT_URL, add_tls, tls_context
 from gateway.config import ConfigError
 from gateway.core import ambient
 from gateway.core.errors import GatewayError

@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 
 from gateway import config
-from gateway.app.imports import Imported, litellm
+from gateway.app.imports import Imported
+from gateway.app.imports.litellm import reader
 from gateway.cli import console
 from gateway.config import ConfigError
 
@@ -37,7 +38,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     try:
-        imported = litellm.imported(_read(args.file), args.onprem)
+        imported = reader.imported(_read(args.file), args.onprem)
     except ConfigError as exc:
         raise ConfigError(f"{args.file}: {exc}") from None
     text = written(imported, args.file.name)
