@@ -68,6 +68,8 @@ class TritonServer:
         self._supervisor: asyncio.Task[None] | None = None
         self._observers: list[asyncio.Task[None]] = []
         self._key = ambient.random_hex(32) if options.reload else ""
+        self.control_headers: Mapping[str, str] = control.headers(self._key)
+        """What a call needs that asks for the list of models; empty without `reload`."""
         self.unavailable: Mapping[str, str] = MappingProxyType({})
         """The models that did not load, each with Triton's reason."""
         self.provided: tuple[Provided, ...] = ()
@@ -86,11 +88,6 @@ class TritonServer:
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
-
-    @property
-    def control_headers(self) -> Mapping[str, str]:
-        """What a call needs that asks for the list of models; empty without `reload`."""
-        return control.headers(self._key)
 
     @property
     def restarts(self) -> int:
@@ -168,7 +165,9 @@ class TritonServer:
         self._process = process = launch.start()
         try:
             async with asyncio.timeout(self._options.start_timeout_s), self._client() as client:
-                await self._until_listening(process, client)
+                await _until_listening(
+                    process, client, self._options.models_expected(), self._on_loading
+                )
                 self.unavailable = await client.failed_models(self._options.models)
                 self.provided = await client.providers(self.provided)
         except TimeoutError as late:
@@ -185,22 +184,6 @@ class TritonServer:
         for model, reason in self.unavailable.items():
             logger.error("Triton serves without the model %s: %s", model, reason.split("\n")[0])
         self._history.enter(ServerState.UP)
-
-    async def _until_listening(self, process: TritonProcess, client: TritonClient) -> None:
-        """Triton listens after the last model was loaded, or has failed to."""
-        total, reported = self._options.models_expected(), -1
-        # Its own word first: on a port that was taken, it would be another server that answers.
-        while process.log.listeners < len(fields(TritonPorts)) or not await client.lives():
-            if process.exited.done():
-                raise TritonStartError(
-                    f"Triton ended with status {process.exited.result()} before it listened; "
-                    "its log says why"
-                )
-            if len(process.loaded) != reported:
-                reported = len(process.loaded)
-                self._on_loading(Loading(tuple(process.loaded), total))
-            await asyncio.wait({process.exited}, timeout=_POLL_S)
-        self._on_loading(Loading(tuple(process.loaded), total))
 
     def _client(self) -> TritonClient:
         return TritonClient(self.ports, self.control_headers)
@@ -256,3 +239,25 @@ class TritonServer:
             self._process = None
         if self._launch is not None:
             self._launch.close()
+
+
+async def _until_listening(
+    process: TritonProcess,
+    client: TritonClient,
+    total: int,
+    on_loading: Callable[[Loading], None],
+) -> None:
+    """Triton listens after the last model was loaded, or has failed to."""
+    reported = -1
+    # Its own word first: on a port that was taken, it would be another server that answers.
+    while process.log.listeners < len(fields(TritonPorts)) or not await client.lives():
+        if process.exited.done():
+            raise TritonStartError(
+                f"Triton ended with status {process.exited.result()} before it listened; "
+                "its log says why"
+            )
+        if len(process.loaded) != reported:
+            reported = len(process.loaded)
+            on_loading(Loading(tuple(process.loaded), total))
+        await asyncio.wait({process.exited}, timeout=_POLL_S)
+    on_loading(Loading(tuple(process.loaded), total))
