@@ -51,7 +51,7 @@ class AuditWriter:
         self._metrics = metrics
         self._checkpoint_s = checkpoint_s
         self._retry_s = retry_s
-        self._thread: WriterThread | None = None
+        self._committer: WriterThread | None = None
         self._busy = False  # the thread has a job
         self._pending = PendingRecords()
         self._pace = CommitPace()
@@ -81,12 +81,12 @@ class AuditWriter:
         self.journal.checkpoint()
         self._checkpoint_due_s = ambient.monotonic_s() + self._checkpoint_s
         self._gauges.publish(self.failing)
-        self._thread = WriterThread(self.journal, self._loop, self._on_durable, self._tended)
+        self._committer = WriterThread(self.journal, self._loop, self._on_durable, self._tended)
         self._upkeep.by(self._checkpoint_due_s)
 
     async def aclose(self) -> None:
         """Everything that was handed over is durable, or was told that it is not."""
-        if self._thread is None or self._idle is not None:
+        if self._committer is None or self._idle is not None:
             return
         self._idle = self._loop.create_future()
         self._go_on()
@@ -96,7 +96,7 @@ class AuditWriter:
         except TimeoutError:
             log.error("the audit's disk hangs; what waits for it may not be on record")
             return
-        await self._thread.aclose()
+        await self._committer.aclose()
         self._upkeep.cancel()
         try:
             self.journal.close()
@@ -181,9 +181,9 @@ class AuditWriter:
         self._pace.committed(count)
 
     def _do(self, job: CommitGroup | JournalUpkeep) -> None:
-        assert self._thread is not None
+        assert self._committer is not None
         self._busy = True
-        self._thread.do(job)
+        self._committer.do(job)
 
     def _on_durable(self, group: CommitGroup) -> None:
         self._busy = False
