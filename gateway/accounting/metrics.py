@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gateway.accounting.page import page
 from gateway.accounting.series import MetricsRegistry, WithoutTenants
 from gateway.accounting.triton import TritonFigures
 from gateway.core import ambient
@@ -361,4 +360,7 @@ class Metrics:
 
     def render(self, tenants: bool = True) -> bytes:
         """`tenants`: also what names them."""
-        return page(self.registry if tenants else WithoutTenants(self.registry))
+        # Brings an HTTP server, 15 ms of imports that no start needs.
+        from prometheus_client.exposition import generate_latest
+
+        return generate_latest(self.registry if tenants else WithoutTenants(self.registry))

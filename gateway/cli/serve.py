@@ -39,7 +39,7 @@ _CLIENTS = tuple(
 )  # fmt: skip
 """Of Triton's client the gateway needs the messages."""
 _SERVERS = ("prometheus_client.exposition",)
-"""Of Prometheus' it needs the kinds of metric; `accounting.page` writes the page."""
+"""Of Prometheus' it needs the kinds of metric until somebody reads them."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
