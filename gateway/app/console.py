@@ -9,13 +9,13 @@ from gateway.accounting.ledger.reading import LedgerReader
 from gateway.accounting.live import shares
 from gateway.accounting.live.explanation import explanation
 from gateway.accounting.live.feed import Feed
-from gateway.app.background import BackgroundTasks
 from gateway.app.generation import Core
 from gateway.app.generations import LiveGenerations
 from gateway.app.process_parts import ProcessParts
 from gateway.config import Settings
 from gateway.core import ambient
 from gateway.core.deadline import Clock
+from gateway.core.tasks import BackgroundTasks
 from gateway.server.console import page
 from gateway.server.console.front import ConsoleFront
 from gateway.server.console.operators import Operators

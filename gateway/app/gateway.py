@@ -20,7 +20,6 @@ from gateway.accounting.ledger.store import LedgerStore
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
 from gateway.app import ledger
-from gateway.app.background import BackgroundTasks, running
 from gateway.app.console import ProcessConsole
 from gateway.app.generation import Core
 from gateway.app.generations import LiveGenerations
@@ -32,6 +31,7 @@ from gateway.auth.key_store import KeyReader
 from gateway.config import ConfigError, Settings
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
+from gateway.core.tasks import BackgroundTasks, running
 from gateway.endpoints.triton.supervisor import Progress, SupervisorPort, TritonSupervisor
 from gateway.protocols.listeners import bound, refuse_key_logging
 from gateway.server import status

@@ -12,10 +12,10 @@ from gateway.accounting.ledger.store import LedgerStore
 from gateway.accounting.ledger_watch import LedgerWatch
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillControl
-from gateway.app.background import running
 from gateway.config import ConfigError, Settings
 from gateway.core import ambient
 from gateway.core.deadline import Clock
+from gateway.core.tasks import running
 
 
 def open_store(settings: Settings) -> LedgerStore:

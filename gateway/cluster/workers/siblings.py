@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from gateway.cluster.workers.frames import Words
 from gateway.cluster.workers.peers import Listening, PeerOwnerLine, ask, ask_all
 from gateway.cluster.workers.worker import Worker
 from gateway.core import ambient
+from gateway.core.tasks import running
 from gateway.endpoints.versions.parts import EndpointParts
 from gateway.scheduling.queues import Groups
 
@@ -63,8 +63,7 @@ class SiblingWorker:
         else:
             works.append(self._line.run())
         for work in works:
-            task = asyncio.create_task(work, name="worker")
-            stack.push_async_callback(_ended, task)
+            await stack.enter_async_context(running(work, "worker"))
 
     async def announce_drained(self, name: str, drained: bool) -> None:
         await ask_all(self._worker.place, {"drain": name, "drained": drained})
@@ -138,8 +137,3 @@ class SiblingWorker:
     def _own_queues(self) -> tuple[Groups, str]:
         parts, policy = self._gateway.serving()
         return parts.queues, policy
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
