@@ -31,6 +31,15 @@ _COMMANDS = (
     "models",
     "costs",
 )
+_MODULES = {
+    "check": "settings.check",
+    "schema": "settings.schema",
+    "import": "settings.importing",  # `import` is no module's name
+    "explain": "running.explain",
+    "healthcheck": "running.healthcheck",
+    "top": "running.top",
+}
+"""Of commands that stand in a package."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,8 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command_module(command: str) -> str:
-    name = "importing" if command == "import" else command  # which cannot be a module's name
-    return f"gateway.cli.{name}"
+    return f"gateway.cli.{_MODULES.get(command, command)}"
 
 
 if __name__ == "__main__":

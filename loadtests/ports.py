@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.endpoints.triton.ports import PortReservation
+from gateway.endpoints.triton.server.ports import PortReservation
 
 _RESERVED: list[PortReservation] = []
 

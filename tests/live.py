@@ -20,7 +20,7 @@ import httpx
 import yaml
 
 from gateway.accounting.audit import alias_key
-from gateway.accounting.audit.calls import record_key
+from gateway.accounting.audit.reports.calls import record_key
 from gateway.demo.cloud.process import SimulatedCloud
 
 ROOT = Path(__file__).parent.parent

@@ -179,3 +179,14 @@ class MetricsRegistry(client.CollectorRegistry):
         if not isinstance(collector, Bounded):  # guard: T1.capped-registry
             raise TypeError(f"{collector} has no cap: take its kind from accounting.series")
         super().register(collector)
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        return Counter(name, text, labels, registry=self)
+
+    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        return Gauge(name, text, labels, registry=self)
+
+    def histogram(
+        self, name: str, text: str, labels: Sequence[str] = (), *, buckets: Sequence[float]
+    ) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self)

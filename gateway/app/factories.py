@@ -6,10 +6,10 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
-from gateway.accounting.audit.journal import Journal, JournalOptions
-from gateway.accounting.audit.segments import worker_directory
-from gateway.accounting.audit.spool import Spool
-from gateway.accounting.audit.writer import AuditWriter
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions
+from gateway.accounting.audit.journal.segments import worker_directory
+from gateway.accounting.audit.journal.spool import Spool
+from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.ledger.limits import EVERYBODY, BudgetLimits
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop

@@ -27,7 +27,7 @@ from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.deadline import Clock
 from gateway.core.held_bytes import HeldBytes
-from gateway.core.tasks import close_all
+from gateway.core.tasks import close_all, ended
 from gateway.core.trace_context import ALL, Sampler, Trace, Untraced
 from gateway.endpoints.connectors import Inspector, OnPremBackend
 from gateway.endpoints.versions.parts import EndpointParts
@@ -281,8 +281,7 @@ class Core:
         """All but what the others, which live on, have, too."""
         others = [*others]
         if self._calling is not None:
-            self._calling.cancel()
-            await asyncio.gather(self._calling, return_exceptions=True)
+            await ended([self._calling])
         closing: list[Callable[[], Awaitable[None]]] = []
         if all(other.scanning is not self.scanning for other in others):
             closing.append(self.scanning.aclose)

@@ -153,10 +153,9 @@ def _check_installed() -> None:
     # only the demo looks for it first
     from gateway.endpoints.triton.installation import Installation
 
-    if importlib.util.find_spec("openai") is None:
-        raise CannotRun(
-            "the demo needs the openai client: pip install 'spillway-gateway[demo,embedded]'"
-        )
+    for package, name in (("openai", "the openai client"), ("uvicorn", "uvicorn")):
+        if importlib.util.find_spec(package) is None:
+            raise CannotRun(f"the demo needs {name}: pip install 'spillway-gateway[demo,embedded]'")
     Installation.find()
 
 

@@ -39,7 +39,7 @@ _CLIENTS = tuple(
 )  # fmt: skip
 """Of Triton's client the gateway needs the messages."""
 _SERVERS = ("prometheus_client.exposition",)
-"""Of Prometheus' it needs the kinds of metric; `accounting.page` writes the page."""
+"""Of Prometheus' it needs the kinds of metric until somebody reads them."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -182,7 +182,7 @@ async def _serve(
             loop.add_signal_handler(number, gateway.stop)
         if gateway.reloading is not None:
             loop.add_signal_handler(signal.SIGHUP, gateway.reloading.ask)
-        gateway.retired = gc_tuning.settled_anew
+        gateway.generations.retired = gc_tuning.settled_anew
         serving = asyncio.Event()
 
         def ready(started: Gateway) -> None:

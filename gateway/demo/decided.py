@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.accounting.audit.calls import Key, record_key
+from gateway.accounting.audit.reports.calls import Key, record_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class Outcomes:
             self.returned(name, model)
         if model_state.suspects:
             model_state.suspects.succeeded(request.tenant)
-        model_state.health.served(took_s, times)
+        model_state.health.doubts.served(took_s, times)
         times.observe(took_s)
         if limit is not None:  # in the cloud
             limit.in_time += 1.0
@@ -113,9 +113,11 @@ class Outcomes:
         model_state = state.model_states[model]
         self._limit_cloud(name, error, sent_s)
         if isinstance(error, ModelFailed):  # a canary will tell whose fault it is
-            model_state.health.model_failed()
+            model_state.health.doubts.model_failed()
         gray = isinstance(error, ModelDead)
-        silent = isinstance(error, UpstreamSilent) and model_state.health.silent_since(sent_s)
+        silent = isinstance(error, UpstreamSilent) and model_state.health.answers.silent_since(
+            sent_s
+        )
         # guard: A6.connect-failure minus 3
         everybodys = gray or silent or (isinstance(error, UpstreamError) and error.any_call)
         if isinstance(error, UpstreamBusy | UpstreamGivenUp | ModelFailed):
@@ -142,7 +144,7 @@ class Outcomes:
         suspects, before = model_state.suspects, model_state.suspects.suspended
         half_open = not model_state.breaker.closed
         if model_state.health.proven and not half_open:
-            model_state.health.model_failed()
+            model_state.health.doubts.model_failed()
             return suspects.met(request, sent_s)
         several = suspects.failed(request, sent_s, few=half_open)
         if suspects.suspended > before and not several:
@@ -181,12 +183,12 @@ class Outcomes:
         least = self._registry.health.least_sample
         slow_s = known_s(0.95, least)
         if endpoint.zone is Zone.ONPREM:
-            return took_s >= _FAIR * slow_s and model_state.health.silent_since(sent_s)
+            return took_s >= _FAIR * slow_s and model_state.health.answers.silent_since(sent_s)
         usual_s, high_s = known_s(0.5, least), known_s(0.99, least)
         # guard: A6.deadline-evidence
         if high_s == math.inf or took_s < usual_s + _SPREADS * (high_s - usual_s):
             return False
-        return took_s >= _FAIR_CLOUD * slow_s or model_state.health.silent_since(sent_s)
+        return took_s >= _FAIR_CLOUD * slow_s or model_state.health.answers.silent_since(sent_s)
 
     # Of attempts and canaries
 
@@ -199,7 +201,7 @@ class Outcomes:
         model_state.suspects.forget()
         model_state.health.slow_start.begin()
         # guard: A6.slow-spell-end
-        model_state.times.forget_over(model_state.health.slow_s(model_state.times.usual_s))
+        model_state.times.forget_over(model_state.health.doubts.slow_s(model_state.times.usual_s))
         if name in self._clouds:
             self._clouds.limit(name).restart()
             self._clouds.offer(name)

@@ -63,7 +63,7 @@ class AttemptTimeout:
         self._cancelling = task.cancelling()
         self.ends_s = ends_s
         self._slot = wheel.add(self, ends_s - now_s)
-        self.model_state.health.claim(self, now_s)
+        self.model_state.health.answers.claim(self, now_s)
         return self
 
     def __enter__(self) -> AttemptTimeout:
@@ -77,9 +77,9 @@ class AttemptTimeout:
     ) -> None:
         self._slot.pop(self, None)
         if error is None or not isinstance(error, _UNHEARD):
-            self.model_state.health.heard(self)
+            self.model_state.health.answers.heard(self)
         else:
-            self.model_state.health.gave_up(self)
+            self.model_state.health.answers.gave_up(self)
         # guard: A10.waiting-task -> task = self._task
         task, self._task = self._task, None  # which may have this as its result, or in its failure
         if self.ran_out:
@@ -121,7 +121,7 @@ class ModelState:
     suspects: Suspects = field(init=False)
 
     def __post_init__(self) -> None:
-        self.waiting = cast("dict[AttemptTimeout, float]", self.health.waiting)
+        self.waiting = cast("dict[AttemptTimeout, float]", self.health.answers.waiting)
         self.suspects = Suspects(self.health.clock)
 
     @property
@@ -197,7 +197,9 @@ class EndpointState:
     @property
     def heard(self) -> int:
         """Grows with every answer of the endpoint."""
-        return sum(model_state.health.heard_count for model_state in self.model_states.values())
+        return sum(
+            model_state.health.answers.heard_count for model_state in self.model_states.values()
+        )
 
     def went_down(self) -> None:
         self.up = False

@@ -15,7 +15,9 @@ from gateway.endpoints.batch_rows import row_trial
 from gateway.endpoints.batch_rows.row_trial import Batch
 from gateway.endpoints.batch_rows.rows import Rows, RowVerdict
 from gateway.models import configs, versions
-from gateway.models.declaration import Backend, Declaration, Precision
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.serving import Backend
+from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import WrongModel
 from gateway.models.samples import Cutter, canary_row, numpy_dtype
 from gateway.models.sessions import Session

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gateway.models.declaration import (
-    Backend,
-    Declaration,
-    DeclaredDatatype,
-    ServingTarget,
-    TargetDeclaration,
-    TensorDeclaration,
-)
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.serving import Backend, ServingTarget, TargetDeclaration
+from gateway.models.declaration.tensors import DeclaredDatatype, TensorDeclaration
 
 HEAD = "# Generated from model.yaml by `spillway models config`; change that file and run it again."
 _DEFAULT_FILES = {Backend.ONNXRUNTIME: "model.onnx", Backend.TENSORRT_PLAN: "model.plan"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from gateway.models.declaration import DeclaredDatatype
+from gateway.models.declaration.tensors import DeclaredDatatype
 from gateway.models.failures import WrongModel
 from gateway.models.graph import GraphTensor, Signature
 

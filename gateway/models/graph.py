@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.models.declaration import Declaration, DeclaredDatatype, TensorDeclaration
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.tensors import DeclaredDatatype, TensorDeclaration
 from gateway.models.failures import WrongModel, needs
 
 _OTHER_NAMES = {"FLOAT": "FP32", "FLOAT16": "FP16", "DOUBLE": "FP64", "BFLOAT16": "BF16"}

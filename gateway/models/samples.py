@@ -12,13 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.models import versions
-from gateway.models.declaration import (
-    CanaryTensor,
-    Declaration,
-    DeclaredDatatype,
-    RangeDeclaration,
-    TensorDeclaration,
-)
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.canary import CanaryTensor
+from gateway.models.declaration.tensors import DeclaredDatatype, RangeDeclaration, TensorDeclaration
 from gateway.models.failures import WrongModel
 from gateway.models.sessions import Array, Feed
 

@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.models.declaration import Declaration, Precision
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import ModelCommandFailed, WrongModel
 
 _STAGING = ".staging-"

@@ -96,7 +96,7 @@ class ModelledCloud:
         now_s = self.clock()
         epoch = self._outcomes.started(self._endpoint, self._model)
         waiting = object()
-        self._model_state.health.claim(waiting, now_s)
+        self._model_state.health.answers.claim(waiting, now_s)
         self.counts.attempts += 1
         after_s, error = self._fate(now_s, takes_s)
         self._there += 1
@@ -128,9 +128,9 @@ class ModelledCloud:
         self._there -= 1
         error, outcomes, model = ending.error, self._outcomes, self._model
         if isinstance(error, DeadlineExceeded | UpstreamSilent):
-            self._model_state.health.gave_up(ending.waiting)
+            self._model_state.health.answers.gave_up(ending.waiting)
         else:
-            self._model_state.health.heard(ending.waiting)
+            self._model_state.health.answers.heard(ending.waiting)
         was_closed = self._model_state.breaker.closed
         if error is None:
             outcomes.succeeded(self._endpoint, self._request, ending.epoch, took_s)

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import uvloop
 
-from gateway.accounting.audit.journal import Journal, JournalOptions
-from gateway.accounting.audit.writer import AuditWriter
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions
+from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from tests.unit.harness import Plan, Rig, cloud, request
 

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import uvloop
 
-from gateway.accounting.audit.disk import DurableFile
-from gateway.accounting.audit.journal import Journal, JournalOptions
-from gateway.accounting.audit.writer import AuditWriter
+from gateway.accounting.audit.journal.disk import DurableFile
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions
+from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from tests.unit.audit.rig import call
 

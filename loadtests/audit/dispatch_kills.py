@@ -21,10 +21,10 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from gateway.accounting.audit.calls import calls
-from gateway.accounting.audit.journal import Journal, JournalOptions
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions
+from gateway.accounting.audit.reports.calls import calls
 from gateway.accounting.audit.verify import public_key, records, verify
-from gateway.accounting.audit.writer import AuditWriter
+from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
 from loadtests.audit.killing import killed

@@ -24,8 +24,8 @@ import orjson
 
 from gateway.accounting.audit import AuditError
 from gateway.accounting.audit.chain import ChainHead
-from gateway.accounting.audit.journal import Journal, JournalOptions
-from gateway.accounting.audit.segments import Header, segments
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions
+from gateway.accounting.audit.journal.segments import Header, segments
 from gateway.accounting.audit.verify import public_key, verify
 
 Tamper = Callable[[Path, Random], None]

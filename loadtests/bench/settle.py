@@ -27,8 +27,8 @@ from typing import Any
 
 import uvloop
 
-from gateway.accounting.audit.journal import Journal, JournalOptions
-from gateway.accounting.audit.writer import AuditWriter
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions
+from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.ledger.ledger import Ledger, LedgerThread
 from gateway.accounting.ledger.opening import opened
 from gateway.accounting.live.decisions import Decisions, WatchedLog

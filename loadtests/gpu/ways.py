@@ -15,7 +15,8 @@ import onnxruntime
 
 from gateway.endpoints.triton import cuda_libraries
 from gateway.models import versions
-from gateway.models.declaration import Declaration, Precision
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import ModelCommandFailed
 from gateway.models.served import ort_session
 from gateway.models.sessions import Feed, Outputs, Session

@@ -39,7 +39,8 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from gateway.models import declaration
 from gateway.models.declaration import Declaration
 from gateway.models.profiling.load import WARM, LoadTarget, Measured, connected

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.behaviours import Behaviour, guard
 
 _DECISIONS = "unit/console/test_decisions.py::"
-_RECORDS = "properties/test_decisions_together.py::"
 _OPERATORS = "unit/console/test_operators.py::"
 _DRAIN = "unit/console/test_drain.py::"
 _FEED = "unit/console/test_feed.py::"
@@ -23,10 +22,6 @@ P1 = Behaviour(
         guard(
             "and one whose record cannot be written", "P1.unrecorded-call",
             _DECISIONS + "test_an_alarm_is_raised_also_when_the_record_cannot_be_written",
-        ),
-        guard(
-            "one that is taken in with others", "P1.batched-call",
-            _RECORDS + "test_calls_that_are_taken_in_together_count_as_each_by_itself",
         ),
         guard(
             "each counts once", "P1.count-once",

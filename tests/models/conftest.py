@@ -10,8 +10,8 @@ import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 
-from gateway.endpoints.triton.ports import TritonPorts
-from gateway.endpoints.triton.server import TritonOptions
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.ports import TritonPorts
 
 from .serving import MODELS, TEST_MODELS, running
 

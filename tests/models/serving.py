@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 TEST_MODELS = Path(__file__).resolve().parent / "repository"

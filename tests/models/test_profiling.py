@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.endpoints.triton.ports import TritonPorts
+from gateway.endpoints.triton.server.ports import TritonPorts
 from gateway.models.profiling import FILE, read
 from gateway.models.profiling.priors import measured
 

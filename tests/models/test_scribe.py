@@ -13,7 +13,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
-from gateway.endpoints.triton.ports import TritonPorts
+from gateway.endpoints.triton.server.ports import TritonPorts
 from gateway.models import declaration
 from gateway.models.profiling.load import Measured, connected
 from gateway.models.profiling.samples import requests

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
 from gateway.endpoints.triton import providers
-from gateway.endpoints.triton.ports import TritonPorts
+from gateway.endpoints.triton.server.ports import TritonPorts
 
 from .serving import MODELS
 from .session import beside

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.demo.cloud.process import SimulatedCloud
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from loadtests.ports import free_port
 from tests.live import MODELS, ROOT, LiveGateway, LoopThread, serving
 from tests.unit.cluster.authority import Authority

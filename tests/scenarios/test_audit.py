@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from gateway.__main__ import main
-from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.journal.segments import segments
 from gateway.accounting.audit.verify import public_key, verify
 from tests.live import MODELS, ROOT, LiveGateway, serving, wait_until
 from tests.unit.audit import rig

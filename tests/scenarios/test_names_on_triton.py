@@ -24,8 +24,9 @@ from gateway.config import EndpointSettings
 from gateway.core.types import Finding, InferenceRequest, ReplyStream, ServedModel, TensorCall, Zone
 from gateway.endpoints.connectors import Connector, OnPremDoor
 from gateway.endpoints.connectors.kinds import build_connector
-from gateway.endpoints.triton.ports import TritonPorts
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.ports import TritonPorts
+from gateway.endpoints.triton.server.server import TritonServer
 from tests.live import MODELS
 from tests.models.serving import running
 

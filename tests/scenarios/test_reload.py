@@ -364,12 +364,12 @@ def test_the_door_closes_for_calls_of_the_settings_before(
             gateway, ready = Gateway(parse(yaml.safe_dump(document))), asyncio.Event()
             running = asyncio.create_task(gateway.run(lambda _: ready.set()))
             await ready.wait()
-            gateway.spill.reserve("t", 0)
+            gateway.parts.spill.reserve("t", 0)
             await gateway.apply(parse(yaml.safe_dump({**document, "routing": never})))
             with pytest.raises(SpillClosed):
-                gateway.spill.reserve("t", 0)
+                gateway.parts.spill.reserve("t", 0)
             await gateway.apply(parse(yaml.safe_dump(document)))
-            gateway.spill.reserve("t", 0)
+            gateway.parts.spill.reserve("t", 0)
             gateway.stop()
             await running
 
@@ -401,8 +401,8 @@ def test_two_hundred_reloads_leave_nothing_behind(loop_thread: LoopThread, tmp_p
                 async def settled() -> tuple[int, ...]:
                     answer = await client.post("/v1/chat/completions", json=body)
                     assert answer.status_code == 200
-                    await asyncio.gather(*gateway._tasks)
-                    assert gateway.status()["settings"]["still_in_use"] == []
+                    await asyncio.gather(*gateway.background.tasks)
+                    assert gateway.reports.status()["settings"]["still_in_use"] == []
                     gc.collect()
                     found = Counter(type(o) for o in gc.get_objects() if type(o) in _PARTS)
                     return (
@@ -425,7 +425,7 @@ def test_two_hundred_reloads_leave_nothing_behind(loop_thread: LoopThread, tmp_p
                 assert _memory_mb() < before_mb + 32
             gateway.stop()
             await running
-            gateway._grpc = None  # before the loop is gone, which its server's end needs
+            gateway._listeners._grpc = None  # before the loop is gone, which its server's end needs
             gc.collect()
             await asyncio.sleep(0)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gateway.cli import explain
+from gateway.cli.running import explain
 from gateway.demo.cloud.process import SimulatedCloud
 from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
 

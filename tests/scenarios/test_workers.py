@@ -28,7 +28,7 @@ import pytest
 import yaml
 
 from gateway.__main__ import main
-from gateway.accounting.audit.segments import chains
+from gateway.accounting.audit.journal.segments import chains
 from gateway.accounting.audit.verify import public_key, records, verify
 from loadtests.ports import free_port
 from tests.live import ROOT, LiveGateway, descendants, serving, wait_until

@@ -150,7 +150,7 @@ def test_a_deadline_in_the_cloud_tells_of_the_cloud_when_it_was_a_fair_one(
     sent_s = rig.clock()
     rig.clock.pass_s(left_s)
     if heard:
-        health.heard()
+        health.answers.heard()
     assert rig.outcomes.fairly_late(rig.cloud, MODEL, sent_s) is fair
 
 

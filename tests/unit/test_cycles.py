@@ -290,7 +290,7 @@ _BESIDE_CALLS = (
 _NOT_OF_CALLS = {
     ("scheduling/factory.py", "exc"),  # a scheduler that is to fail
     ("classify/scan_workers/pool.py", "failure"),  # no scanner starts
-    ("accounting/audit/writer_thread.py", "exc"),  # of records
+    ("accounting/audit/writer/thread.py", "exc"),  # of records
     ("endpoints/batch_rows/row_trials.py", "exc"),
 }
 

@@ -17,8 +17,9 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.endpoints.triton import control
 from gateway.endpoints.triton.control import TritonControl
-from gateway.endpoints.triton.home import ServerDirectory
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.home import ServerDirectory
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from tests.live import MODELS
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")

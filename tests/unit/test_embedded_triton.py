@@ -24,15 +24,11 @@ from tritonclient.utils import InferenceServerException
 
 from gateway.endpoints.triton import TritonNotInstalled, TritonServerError, TritonStartError
 from gateway.endpoints.triton.installation import Installation
-from gateway.endpoints.triton.log import LogFilter
-from gateway.endpoints.triton.ports import TritonPorts
-from gateway.endpoints.triton.server import (
-    Backoff,
-    Loading,
-    ServerState,
-    TritonOptions,
-    TritonServer,
-)
+from gateway.endpoints.triton.server.log import LogFilter
+from gateway.endpoints.triton.server.options import Loading, TritonOptions
+from gateway.endpoints.triton.server.ports import TritonPorts
+from gateway.endpoints.triton.server.server import TritonServer
+from gateway.endpoints.triton.server.states import Backoff, ServerState
 from tests.live import wait_until
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
@@ -219,7 +215,8 @@ def test_a_server_whose_answers_somebody_hears_is_left_alone() -> None:
 GATEWAY = """
 import asyncio, sys
 from pathlib import Path
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from tests.live import wait_until
 
 async def main():

@@ -91,7 +91,7 @@ def test_a_gateway_without_models_imports_none_of_what_others_need(
         *(
             "gateway.classify.names.local",
             "gateway.cluster.node",
-            "gateway.endpoints.triton.server",
+            "gateway.endpoints.triton.server.server",
         ),
         *(
             "gateway.accounting.otlp.collector",

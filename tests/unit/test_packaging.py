@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gateway import __version__, config
-from gateway.cli import gateway_url
+from gateway.cli.running import gateway_url
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -108,6 +109,19 @@ def test_a_base_installation_needs_no_index_of_a_vendor() -> None:
     assert "uvloop" in base
     assert "tensorrt" not in base
     assert required(extras["tensorrt"]) == {"tensorrt"}
+
+
+def test_uvicorn_is_needed_by_the_demo_alone() -> None:
+    importing = {
+        path.relative_to(ROOT).parts[1]
+        for path in (ROOT / "gateway").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Import) and any(n.name == "uvicorn" for n in node.names)
+    }
+    assert importing == {"demo"}
+    assert "uvicorn" in required(PROJECT["project"]["optional-dependencies"]["demo"])
+    assert "uvicorn" not in required(PROJECT["project"]["dependencies"])
+    assert "uvicorn" not in locked("gateway")
 
 
 def test_the_embedded_triton_is_pinned_exactly() -> None:

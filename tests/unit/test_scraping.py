@@ -214,7 +214,7 @@ def test_calls_in_flight_and_no_execution_is_a_stall_that_is_told(
         assert watched.metric("spillway_endpoint_stalls_total") == 0
         await asyncio.sleep(2)
         assert watched.metric("spillway_endpoint_stalls_total") == 1
-        assert watched.rig.registry.model_state("gpu", MODEL).health.stalled
+        assert watched.rig.registry.model_state("gpu", MODEL).health.doubts.stalled
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         await watched.close()

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.endpoints.triton import ports
-from gateway.endpoints.triton.ports import ANY_PORTS, PortReservation, TritonPorts, reserve_ports
+from gateway.endpoints.triton.server import ports
+from gateway.endpoints.triton.server.ports import (
+    ANY_PORTS,
+    PortReservation,
+    TritonPorts,
+    reserve_ports,
+)
 
 
 def test_a_reserved_port_is_free_and_below_the_range_of_outgoing_connections() -> None:
@@ -27,7 +32,7 @@ def test_no_other_process_is_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "_range", lambda: pair)
     with PortReservation() as reserved:
         script = (
-            "from gateway.endpoints.triton import ports\n"
+            "from gateway.endpoints.triton.server import ports\n"
             f"ports._range = lambda: {pair!r}\n"
             "held = ports.PortReservation()\n"
             "print(held.port)\n"

@@ -71,15 +71,15 @@ async def test_a_time_that_has_passed_ends_it_at_once(lane: ModelState, seconds:
 
 async def test_what_is_answered_in_time_is_a_sign_of_life(lane: ModelState) -> None:
     await Call(lane).wait(5.0, answered_s=0.01)
-    assert lane.health.heard_count == 1
-    assert lane.health.unanswered_since_s is None
+    assert lane.health.answers.heard_count == 1
+    assert lane.health.answers.unanswered_since_s is None
 
 
 async def test_who_gave_up_has_heard_nothing(lane: ModelState) -> None:
     with pytest.raises(TimeoutError):
         await Call(lane).wait(0.01)
-    assert lane.health.heard_count == 0
-    assert lane.health.unanswered_since_s is not None
+    assert lane.health.answers.heard_count == 0
+    assert lane.health.answers.unanswered_since_s is not None
 
 
 async def test_each_of_many_ends_at_its_own_time(lane: ModelState) -> None:

@@ -2,8 +2,7 @@
 
 `chain` and `merkle` are pure: a line's hash covers the line before it, and a tree over all lines
 has one root for each size. `note` signs that root. `journal` keeps both on one disk, `writer` makes
-what waits durable together, `spool` has what the disk does not take. `verify`, `query`, `prove` and
-`report` read, and need no gateway.
+what waits durable together. `verify`, `prove` and `reports` read, and need no gateway.
 """
 
 from __future__ import annotations

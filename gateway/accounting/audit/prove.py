@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.accounting.audit import AuditError
+from gateway.accounting.audit.journal.segments import read_header, read_lines, segments
 from gateway.accounting.audit.merkle import Tree, consistent, inclusion_root, leaf_hash
 from gateway.accounting.audit.note import (
     Checkpoint,
@@ -23,7 +24,6 @@ from gateway.accounting.audit.note import (
     notes_in,
     parse_checkpoint,
 )
-from gateway.accounting.audit.segments import read_header, read_lines, segments
 
 _HEAD = "c2sp.org/tlog-proof@v1"
 _FORM = "not a proof: it begins with c2sp.org/tlog-proof@v1, extra, index, hashes, a checkpoint"

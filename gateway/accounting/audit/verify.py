@@ -17,15 +17,8 @@ from typing import Any
 
 from gateway.accounting.audit import AuditError
 from gateway.accounting.audit.chain import BadLine, ChainHead
-from gateway.accounting.audit.disk import locked
-from gateway.accounting.audit.note import (
-    Checkpoint,
-    NoteInvalid,
-    PublicKey,
-    notes_in,
-    parse_checkpoint,
-)
-from gateway.accounting.audit.segments import (
+from gateway.accounting.audit.journal.disk import locked
+from gateway.accounting.audit.journal.segments import (
     LOCK,
     PUBLIC_KEY,
     Header,
@@ -33,6 +26,13 @@ from gateway.accounting.audit.segments import (
     read_lines,
     segments,
     torn_part,
+)
+from gateway.accounting.audit.note import (
+    Checkpoint,
+    NoteInvalid,
+    PublicKey,
+    notes_in,
+    parse_checkpoint,
 )
 
 _COMPARE = (

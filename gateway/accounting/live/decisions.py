@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -45,7 +45,6 @@ class CallFigures(NamedTuple):
 _record_fields: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = itemgetter(
     "tenant", "protocol", "model", "budget_s", "sensitivity"
 )
-_zone: Final = itemgetter("zone")
 _figures: Final[Callable[[tuple[Any, ...]], CallFigures]] = partial(tuple.__new__, CallFigures)
 
 
@@ -85,8 +84,6 @@ class Decisions:
         self._begun: dict[Key, Record] = {}  # under way, and in nobody's sight yet
         self._ended: list[tuple[float, Record]] = []  # not counted yet
         self._ring: deque[DecisionRow] = deque(maxlen=tail)
-        self._unseen: deque[tuple[Record, Record]] = deque(maxlen=tail)
-        """The newest calls, counted but not in the ring yet, each with its end."""
         self._open: OrderedDict[Key, DecisionRow] = OrderedDict()  # under way, and seen
         self.figures: deque[CallFigures] = deque(maxlen=FIGURES)
         self.seconds: deque[SecondCounts] = deque(maxlen=_SECONDS)
@@ -111,7 +108,6 @@ class Decisions:
     def snapshot(self) -> Self:
         """With all that was taken in."""
         self._count()
-        self._see_all()
         begun, self._begun = self._begun, {}
         for key, record in begun.items():
             self._open[key] = self._see(record)
@@ -121,44 +117,15 @@ class Decisions:
 
     def _count(self) -> None:
         ended, self._ended = self._ended, []
-        begun = self._begun
-        usual: list[tuple[float, Record, Record]] = []
         for now_s, end in ended:
-            key = end["id"], end["number"]
-            record = begun.pop(key, None)
-            if (
-                record is not None
-                and "tenant" not in end
-                and (record["sensitivity"] == "clear" or _stayed(end))
-            ):
-                usual.append((now_s, record, end))
-                continue
-            self._count_usual(usual)
-            usual = []
-            self._count_other(now_s, key, record, end)
-        self._count_usual(usual)
+            self._count_call(now_s, end)
+        begun = self._begun
         while len(begun) > _OPEN:
             del begun[next(iter(begun))]
 
-    def _count_usual(self, calls: Sequence[tuple[float, Record, Record]]) -> None:
-        """Clear ones, and others that were never in the cloud, of which an end tells no more than
-        that: nothing to judge, and most calls. Nobody has to see them before somebody looks."""
-        if not calls:
-            return
-        self.seq += len(calls)
-        self.revision += len(calls)
-        self._unseen.extend([(record, end) for _, record, end in calls])
-        figures, paths = self.figures, []
-        for now_s, record, end in calls:
-            tenant, protocol, model, budget_s, sensitivity = _record_fields(record)
-            kind = sensitivity or "restricted"
-            zone, endpoint, took_s = _where(end)
-            paths.append((int(now_s), (tenant, protocol, kind, zone, endpoint)))
-            figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
-        for (at_s, path), count in Counter(paths).items():
-            self._add(at_s, path, count)
-
-    def _count_other(self, now_s: float, key: Key, record: Record | None, end: Record) -> None:
+    def _count_call(self, now_s: float, end: Record) -> None:
+        key = end["id"], end["number"]
+        record = self._begun.pop(key, None)
         if record is not None:
             self._see(record, end)
         elif key in self._open:
@@ -177,28 +144,19 @@ class Decisions:
         kind = sensitivity or "restricted"
         zone, endpoint, took_s = _where(end)
         self.figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
-        self._add(int(now_s), (tenant, protocol, kind, zone, endpoint), 1)
+        self._add(int(now_s), (tenant, protocol, kind, zone, endpoint))
 
-    def _add(self, at_s: int, path: Path, count: int) -> None:
+    def _add(self, at_s: int, path: Path) -> None:
         _, _, kind, zone, _ = path
-        self.counts[kind, zone] += count
+        self.counts[kind, zone] += 1
         second = self._second
         if second.at_s != at_s:
             second = self._second = SecondCounts(at_s)
             self.seconds.append(second)
-        second.paths[path] += count
-        second.zones[zone] += count
-
-    def _see_all(self) -> None:
-        """Those that nobody has seen yet, in their order."""
-        unseen, behind = self._unseen, len(self._unseen)
-        for record, end in unseen:
-            behind -= 1
-            self._ring.append(DecisionRow(self.seq - behind, record, self.revision - behind, end))
-        unseen.clear()
+        second.paths[path] += 1
+        second.zones[zone] += 1
 
     def _see(self, record: Record, end: Record | None = None) -> DecisionRow:
-        self._see_all()
         self.seq += 1
         self.revision += 1
         row = DecisionRow(self.seq, record, self.revision, end)
@@ -234,11 +192,6 @@ class Decisions:
         """Oldest first."""
         figures = list(self.snapshot().figures)
         return figures[bisect_left(figures, self._clock() - window_s, key=itemgetter(0)) :]
-
-
-def _stayed(end: Record) -> bool:
-    """Whether nothing of a call was ever on its way to the cloud."""
-    return "cloud" not in map(_zone, end["attempts"])  # guard: P1.batched-call -> return True
 
 
 def _where(end: Record) -> tuple[str, str, float | None]:

@@ -15,7 +15,8 @@ from rich.table import Table
 from gateway.cli import console
 from gateway.cli.models import add_repository, chosen, reporting
 from gateway.endpoints.triton import TritonServerError
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from gateway.models import declaration, profiling
 from gateway.models.declaration import Declaration
 from gateway.models.profiling import ModelProfile, load, run

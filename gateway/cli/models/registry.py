@@ -14,7 +14,8 @@ from gateway import config
 from gateway.cli import console
 from gateway.cli.models import add_repository
 from gateway.config import ConfigError, RegistrySettings
-from gateway.models.registry import ModelRegistry, RegistryError, kinds
+from gateway.models.registry import ModelRegistry, RegistryError
+from gateway.models.registry.kinds import address
 from gateway.models.registry.server import Server, over
 
 
@@ -66,7 +67,7 @@ def _registries(path: Path | None) -> dict[str, RegistrySettings]:
 
 @contextmanager
 def opened(settings: RegistrySettings) -> Iterator[ModelRegistry]:
-    registry = kinds.opened(settings)
+    registry = address.opened(settings)
     # What the Triton of a trial says is in the error; a handler keeps it off the terminal.
     logging.getLogger("gateway").addHandler(logging.NullHandler())
     try:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.core import ambient
-from gateway.endpoints.triton.ports import TritonPorts
 from gateway.endpoints.triton.providers import Provided
-from gateway.endpoints.triton.server import TritonServer
+from gateway.endpoints.triton.server.ports import TritonPorts
+from gateway.endpoints.triton.server.server import TritonServer
 
 Words = dict[str, Any]
 _FIRST_WORD_S = 30.0  # the parent tells of all before it starts a worker's second line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from gateway.cluster.workers.frames import Words
 from gateway.cluster.workers.peers import Listening, PeerOwnerLine, ask, ask_all
 from gateway.cluster.workers.worker import Worker
 from gateway.core import ambient
+from gateway.core.tasks import running
 from gateway.endpoints.versions.parts import EndpointParts
 from gateway.scheduling.queues import ModelQueues
 
@@ -36,8 +36,8 @@ class WorkerGateway(Protocol):
 
 
 class SiblingWorker:
-    def __init__(self, gateway: WorkerGateway, worker: Worker, metrics: Metrics) -> None:
-        self._gateway, self._worker, self._metrics = gateway, worker, metrics
+    def __init__(self, worker: Worker, metrics: Metrics) -> None:
+        self._worker, self._metrics = worker, metrics
         self._clock = ambient.monotonic_s
         self._clouds = PeerClouds(self._clock)
         self._line = PeerOwnerLine(worker.place)
@@ -51,7 +51,8 @@ class SiblingWorker:
         room = parts.conditions.own_cloud_room
         return WorkerQueues(self._asking, parts.entry, room, policy)
 
-    async def begin(self, stack: contextlib.AsyncExitStack) -> None:
+    async def begin(self, gateway: WorkerGateway, stack: contextlib.AsyncExitStack) -> None:
+        self._gateway = gateway
         listening = Listening(self._worker.place, self._answer, self._granting)
         await listening.start()
         await self._drain_as_others()
@@ -62,8 +63,7 @@ class SiblingWorker:
         else:
             works.append(self._line.run())
         for work in works:
-            task = asyncio.create_task(work, name="worker")
-            stack.push_async_callback(_ended, task)
+            await stack.enter_async_context(running(work, "worker"))
 
     async def announce_drained(self, name: str, drained: bool) -> None:
         await ask_all(self._worker.place, {"drain": name, "drained": drained})
@@ -137,8 +137,3 @@ class SiblingWorker:
     def _own_queues(self) -> tuple[ModelQueues, str]:
         parts, policy = self._gateway.serving()
         return parts.queues, policy
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

@@ -24,7 +24,8 @@ from gateway.core.types import (
     ServedModel,
     WireProtocol,
 )
-from gateway.endpoints.health.model_health import CanaryCause, CanaryResult, HealthChange
+from gateway.endpoints.health.doubts import CanaryCause
+from gateway.endpoints.health.model_health import CanaryResult, HealthChange
 from gateway.endpoints.outcomes import Outcomes
 from gateway.endpoints.recovery import Recovery
 from gateway.endpoints.registry import EndpointRegistry

@@ -84,7 +84,7 @@ class Scraping:
             patience_s *= _UNPROVEN
         # Once it is out, only canaries ask; that it is out does not end the stall.
         flat_s = watch.flat_s(
-            figures.executions, model_state.in_flight > 0 or model_state.health.silent
+            figures.executions, model_state.in_flight > 0 or model_state.health.answers.silent
         )
         if flat_s < patience_s or watch.reported:
             return
@@ -95,7 +95,7 @@ class Scraping:
             name, model, flat_s, model_state.in_flight,
         )  # fmt: skip
         # guard: S8.stall-canary model_state.breaker.closed -> False
-        model_state.health.stalled = model_state.breaker.closed
+        model_state.health.doubts.stalled = model_state.breaker.closed
         if not model_state.health.proven and model_state.health.open():  # guard: S8.stall-fallback
             self._outcomes.ejected(name, model, "stall")
             self._registry.states[name].give_up_waiting(lambda waiting: waiting.model == model)

@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gateway.endpoints.triton.home import ServerDirectory
+from gateway.endpoints.triton.server.home import ServerDirectory
 
 HEADER = "x-spillway-control"
 _FILE = "control.json"

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gateway.config import ConfigError, Settings
 from gateway.core.deadline import Clock
 from gateway.endpoints.triton import TritonServerError
+from gateway.endpoints.triton.server.options import Loading, TritonOptions
+from gateway.endpoints.triton.server.states import Backoff, ServerState
 
 if TYPE_CHECKING:
-    from gateway.endpoints.triton.ports import TritonPorts
     from gateway.endpoints.triton.providers import Provided
-    from gateway.endpoints.triton.server import Loading, ServerState, TritonServer
+    from gateway.endpoints.triton.server.ports import TritonPorts
+    from gateway.endpoints.triton.server.server import TritonServer
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ class TritonSupervisor:
         if not embedded:
             return
         # nobody else needs it
-        from gateway.endpoints.triton.server import TritonOptions, TritonServer
+        from gateway.endpoints.triton.server.server import TritonServer
 
         for name, endpoint in embedded.items():
             repository = endpoint.repository or Path("models")
@@ -112,8 +114,6 @@ class TritonSupervisor:
         self._progress(f"starting Triton: {len(loading.loaded)} of {loading.total} models")
 
     def _server_state(self, name: str, state: ServerState) -> None:
-        from gateway.endpoints.triton.server import ServerState  # it is: this is its state
-
         if state in (ServerState.UP, ServerState.BACKING_OFF):
             self.moved(name)
 
@@ -125,8 +125,6 @@ class TritonSupervisor:
         return None if server is None else server.ports.metrics
 
     def restarter(self, name: str) -> Callable[[str], None]:
-        from gateway.endpoints.triton.server import Backoff, TritonOptions  # it is: there is one
-
         server = self._servers[name]
         pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))
         last_s, not_before_s = -math.inf, -math.inf

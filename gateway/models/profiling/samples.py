@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from tritonclient.grpc import service_pb2
 
-from gateway.models.declaration import Declaration, DeclaredDatatype, Scalar, TensorDeclaration
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.canary import Scalar
+from gateway.models.declaration.tensors import DeclaredDatatype, TensorDeclaration
 from gateway.models.failures import WrongModel
 
 SEED = 20261122

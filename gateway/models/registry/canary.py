@@ -10,13 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.core.types import Tensor, TensorCall
-from gateway.models.declaration import (
-    CanaryTensor,
-    Declaration,
-    DeclaredDatatype,
-    Scalar,
-    TensorDeclaration,
-)
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.canary import CanaryTensor, Scalar
+from gateway.models.declaration.tensors import DeclaredDatatype, TensorDeclaration
 from gateway.protocols.oip.datatypes import join, split
 
 _NUMBERS: Mapping[DeclaredDatatype, str] = {

@@ -24,8 +24,8 @@ from gateway.models.registry import (
     signing,
 )
 from gateway.models.registry import manifest as manifests
+from gateway.models.registry.kinds.web import ATTEMPTS, FIRST_PAUSE_S, bounded, retried
 from gateway.models.registry.manifest import Content, Manifest
-from gateway.models.registry.web import ATTEMPTS, FIRST_PAUSE_S, bounded, retried
 from gateway.models.registry.workshop import sync_below
 
 _SPARE_BYTES = 64 << 20  # left free on the disk, for what else runs there

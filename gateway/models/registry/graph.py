@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.endpoints.batch_rows.row_trial import Batch
-from gateway.models.declaration import Declaration, DeclaredDatatype, TensorDeclaration
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.tensors import DeclaredDatatype, TensorDeclaration
 from gateway.models.registry import UnfitVersion
 
 _KINDS = {

@@ -11,6 +11,7 @@ from gateway.config import ConfigError
 from gateway.models import configs
 from gateway.models import declaration as declarations
 from gateway.models.declaration import Declaration
+from gateway.models.declaration.serving import ServingTarget
 from gateway.models.registry import (
     RegistryError,
     Sent,
@@ -197,7 +198,7 @@ def _staged(
     work.at(Stage.CHECKING, f"{manifest.model} {manifest.version}")
     graph.check(staged, declared)  # guard: R2.declared-graph
     own = shop.model / "config.pbtxt"
-    generated = configs.pbtxt(declared, declarations.ServingTarget.EMBEDDED)
+    generated = configs.pbtxt(declared, ServingTarget.EMBEDDED)
     (model / "config.pbtxt").write_text(own.read_text() if own.exists() else generated)
     return staged
 

@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 from gateway.endpoints.triton import TritonNotInstalled, TritonServerError
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from gateway.models.declaration import Declaration
 from gateway.models.registry import UnfitVersion
 from gateway.models.registry.server import Server, ServerError

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from gateway.models.declaration import Declaration, Metric
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.variants import Metric
 from gateway.models.failures import WrongModel
 from gateway.models.samples import DataSet
 from gateway.models.sessions import Array, Session

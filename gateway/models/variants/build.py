@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.models import batching, graph, versions
-from gateway.models.declaration import Declaration, Precision, RangeDeclaration, TensorDeclaration
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.tensors import Precision, RangeDeclaration, TensorDeclaration
 from gateway.models.failures import GateClosed, WrongModel
 from gateway.models.samples import data_set, random_batches
 from gateway.models.sessions import Level, Session

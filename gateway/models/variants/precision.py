@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.models import graph
-from gateway.models.declaration import Precision
+from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import needs
 
 _IN_32 = ("LayerNormalization", "ReduceL2", "ReduceMean", "ReduceSum", "Softmax", "Pow", "Sqrt")

@@ -18,7 +18,8 @@ from typing import Any, Literal
 
 from gateway.core.ambient import monotonic_s
 from gateway.models import graph, versions
-from gateway.models.declaration import Declaration, Precision
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import GateClosed, WrongModel, needs
 from gateway.models.samples import DataSet, Sample, data_set, random_batches
 from gateway.models.sessions import Array, Level, Session

@@ -19,7 +19,8 @@ import numpy as np
 
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, graph, versions
-from gateway.models.declaration import Declaration, Precision
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import WrongModel
 from gateway.models.samples import Cutter, Sample, canary_row, data_set, random_batches
 from gateway.models.sessions import Feed, Level, Outputs, Session

@@ -31,7 +31,7 @@ _READING = "gateway/classify/names/weights/second.onnx"  # for the gateway's own
 _LEFT_OUT = ("*/tests/*", "*/test/*", "*.pyi", "*/include/*", "*.dist-info/RECORD")
 _FOR_CURVES = ("pydantic", "pydantic-core", "annotated-types", "typing-inspection")
 _FOR_SERVING = (
-    "starlette", "uvicorn", "httptools", "tritonclient", "grpcio-health-checking",
+    "starlette", "httptools", "tritonclient", "grpcio-health-checking",
     "grpcio-reflection", "python-rapidjson", "joserfc", "cryptography", "cffi", "pycparser",
     "presidio-analyzer", "presidio-anonymizer", "hyperscan", "phonenumbers", "tldextract",
     "requests-file", "python-stdnum", "orjson", "numpy",

@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from gateway.accounting.audit.journal import Journal, JournalOptions
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions
+from gateway.accounting.audit.journal.segments import segments
+from gateway.accounting.audit.journal.spool import Spool
 from gateway.accounting.audit.note import PublicKey, notes_in
-from gateway.accounting.audit.segments import segments
-from gateway.accounting.audit.spool import Spool
 from gateway.accounting.audit.verify import JournalVerification, public_key, verify
 
 JULY_S = 1_782_864_000.0  # 2026-07-01

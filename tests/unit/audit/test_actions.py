@@ -14,7 +14,7 @@ import pytest
 
 from gateway.__main__ import main
 from gateway.accounting.audit.actions import Action, Actions, ActionWatch, actions
-from gateway.accounting.audit.calls import calls
+from gateway.accounting.audit.reports.calls import calls
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.accounting.spill import SpillStop
 from gateway.auth.key_store import KeyReader, KeyStore

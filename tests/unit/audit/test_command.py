@@ -11,7 +11,7 @@ import pytest
 
 from gateway.__main__ import main
 from gateway.accounting.audit import alias_key
-from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.journal.segments import segments
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, Wall, call, in_cloud, newest_note, put, written
 

@@ -15,9 +15,9 @@ import orjson
 import pytest
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.disk import DurableFile
-from gateway.accounting.audit.segments import segments
-from gateway.accounting.audit.spool import Spool
+from gateway.accounting.audit.journal.disk import DurableFile
+from gateway.accounting.audit.journal.segments import segments
+from gateway.accounting.audit.journal.spool import Spool
 from loadtests.audit.tampering import hash_anew
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, SMALL, Wall, call, checked, journal, kinds, put, written

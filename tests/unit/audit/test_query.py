@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.calls import calls
-from gateway.accounting.audit.query import CallFilter, TimeRange, matching_calls, moment, quarter
+from gateway.accounting.audit.reports.calls import calls
+from gateway.accounting.audit.reports.query import (
+    CallFilter,
+    TimeRange,
+    matching_calls,
+    moment,
+    quarter,
+)
 from tests.unit.audit import rig
 from tests.unit.audit.rig import JULY_S, call, in_cloud, put, written
 
@@ -138,7 +144,7 @@ def test_one_that_was_sent_and_is_not_clear_is_told_as_any_other() -> None:
 
 
 def test_many_that_are_under_way_are_all_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.accounting.audit.calls._HELD", 10)
+    monkeypatch.setattr("gateway.accounting.audit.reports.calls._HELD", 10)
     told = calls({"seq": at, **intent(at, str(at))} for at in range(40))
     assert len(list(told)) == 40
 

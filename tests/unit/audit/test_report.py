@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.accounting.audit.figures import AuditFigures
-from gateway.accounting.audit.query import quarter
-from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.journal.segments import segments
+from gateway.accounting.audit.reports.figures import AuditFigures
+from gateway.accounting.audit.reports.query import quarter
 from gateway.accounting.audit.verify import records
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, Wall, call, in_cloud, put, written

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from gateway.accounting.audit import AuditError
-from gateway.accounting.audit.segments import segments
+from gateway.accounting.audit.journal.segments import segments
 from gateway.accounting.audit.verify import public_key, records, verify
 from loadtests.audit.tampering import KINDS, tries
 from tests.unit.audit import rig

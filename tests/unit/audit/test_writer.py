@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from gateway.accounting.audit.journal import Journal, JournalOptions, Sealed
-from gateway.accounting.audit.segments import segments
-from gateway.accounting.audit.spool import Spool
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions, Sealed
+from gateway.accounting.audit.journal.segments import segments
+from gateway.accounting.audit.journal.spool import Spool
 from gateway.accounting.audit.verify import public_key
-from gateway.accounting.audit.writer import AuditWriter
+from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
 from gateway.core import logs
@@ -166,7 +166,7 @@ async def handed_over(writer: AuditWriter, *counts: int) -> list[int]:
 def test_a_record_without_company_goes_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.accounting.audit.writer._GATHERED_S", 1e5)
+    monkeypatch.setattr("gateway.accounting.audit.writer.pace._GATHERED_S", 1e5)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:
@@ -178,7 +178,7 @@ def test_a_record_without_company_goes_at_once(
 def test_records_in_company_are_gathered_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.accounting.audit.writer._GATHERED_S", 0.5)
+    monkeypatch.setattr("gateway.accounting.audit.writer.pace._GATHERED_S", 0.5)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:
@@ -199,7 +199,7 @@ def test_records_in_company_are_gathered_for_a_moment(
 def test_a_group_has_a_bound_and_its_rest_goes_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.accounting.audit.writer._MOST_IN_ONE", 4)
+    monkeypatch.setattr("gateway.accounting.audit.writer.writer.MOST_IN_ONE", 4)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:
@@ -212,7 +212,7 @@ def test_a_group_has_a_bound_and_its_rest_goes_next(
 def test_what_is_gathered_at_the_end_is_durable_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.accounting.audit.writer._GATHERED_S", 1e5)
+    monkeypatch.setattr("gateway.accounting.audit.writer.pace._GATHERED_S", 1e5)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:
@@ -309,20 +309,20 @@ def test_a_disk_with_room_for_a_gap_and_for_no_call_stays_refused(
 def test_a_disk_that_fails_again_and_again_is_tried_less_and_less(tmp_path: Path) -> None:
     async def main() -> None:
         async with writing(tmp_path) as writer:
-            dwells = []
+            dwells, failure = [], writer._failure
             for number in range(4):
                 with full_disk(size_of(tmp_path) + 10):
                     assert isinstance(await writer.append(call(number)), RecordUnwritable)
-                dwells.append(writer._dwell_s)
+                dwells.append(failure.dwell_s)
                 await until(lambda: able(writer))
             assert dwells == [0.01, 0.02, 0.04, 0.08]
-            writer._recovered_s -= 120 * 0.01
+            failure._recovered_s -= 120 * 0.01
             with full_disk(size_of(tmp_path) + 10):
                 assert isinstance(await writer.append(call(9)), RecordUnwritable)
-            assert writer._dwell_s == 0.01
-            writer._dwell_s, writer._failing = 9.0, None
-            writer._recovered_s = float("inf")
-            assert writer._next_dwell_s() == 0.64
+            assert failure.dwell_s == 0.01
+            failure.dwell_s = 9.0
+            failure._recovered_s = float("inf")
+            assert failure._next_dwell_s() == 0.64
 
     run(main())
 
@@ -449,8 +449,8 @@ def test_a_bug_is_survived_and_no_record_of_it_is_taken_for_durable(
 def test_records_that_only_wait_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.accounting.audit.writer._MOST_WAITING", 3)
-    monkeypatch.setattr("gateway.accounting.audit.writer._MOST_IN_ONE", 1)
+    monkeypatch.setattr("gateway.accounting.audit.writer.writer._MOST_WAITING", 3)
+    monkeypatch.setattr("gateway.accounting.audit.writer.writer.MOST_IN_ONE", 1)
 
     async def main() -> None:
         async with writing(tmp_path) as writer:

@@ -35,7 +35,7 @@ from gateway.core.types import (
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget
 from gateway.endpoints.connectors.triton.grpc import triton_grpc
 from gateway.endpoints.connectors.triton.openai import OpenAiOnTriton
-from gateway.endpoints.triton.server import TritonOptions
+from gateway.endpoints.triton.server.options import TritonOptions
 from gateway.protocols.oip.datatypes import DATATYPES, Datatype
 from tests.models.serving import MODELS, TEST_MODELS, running
 from tests.unit.grpc_rig import OPTIONS, PLACEMENT, RunningFront, infer_request, running_front

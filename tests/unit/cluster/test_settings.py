@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import check
+from gateway.cli.settings import check
 from gateway.config import ConfigError, parse
 
 SERVERS = """

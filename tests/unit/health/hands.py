@@ -47,5 +47,5 @@ class Bed:
     def asks(self) -> object:
         """A call, which begins to wait."""
         waiting = object()
-        self.health.claim(waiting, self.clock())
+        self.health.answers.claim(waiting, self.clock())
         return waiting

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import HealthSettings
+from gateway.endpoints.health.doubts import CanaryCause
 from gateway.endpoints.health.model_health import (
-    CanaryCause,
     CanaryResult,
     HealthChange,
     ModelHealth,
@@ -59,9 +59,9 @@ def test_any_answer_ends_the_silence_also_for_those_who_go_on_waiting() -> None:
     bed = Bed()
     first, _ = bed.asks(), bed.asks()
     bed.clock.now_s += 0.3
-    bed.health.heard(first)
+    bed.health.answers.heard(first)
     bed.clock.now_s += 0.4
-    assert bed.health.unanswered_since_s == pytest.approx(100.3)
+    assert bed.health.answers.unanswered_since_s == pytest.approx(100.3)
     assert bed.health.doubt(WARM) is not CanaryCause.SILENT
     bed.clock.now_s += 0.2
     assert bed.health.doubt(WARM) is CanaryCause.SILENT
@@ -72,26 +72,26 @@ def test_callers_with_small_budgets_do_not_hide_the_silence_by_leaving() -> None
     for _ in range(5):
         ticket = bed.asks()
         bed.clock.now_s += 0.2
-        bed.health.gave_up(ticket)
+        bed.health.answers.gave_up(ticket)
     assert bed.health.doubt(WARM) is CanaryCause.SILENT
 
 
 def test_an_idle_model_is_not_silent() -> None:
     bed = Bed()
-    bed.health.heard(bed.asks())
+    bed.health.answers.heard(bed.asks())
     bed.clock.now_s += 60
     assert bed.health.doubt(WARM) is CanaryCause.NONE
 
 
 def test_three_failures_of_the_model_in_a_row_raise_doubt_and_two_do_not() -> None:
     bed = Bed()
-    bed.health.model_failed()
-    bed.health.model_failed()
-    bed.health.served(0.02, WARM)
-    bed.health.model_failed()
-    bed.health.model_failed()
+    bed.health.doubts.model_failed()
+    bed.health.doubts.model_failed()
+    bed.health.doubts.served(0.02, WARM)
+    bed.health.doubts.model_failed()
+    bed.health.doubts.model_failed()
     assert bed.health.doubt(WARM) is CanaryCause.NONE
-    bed.health.model_failed()
+    bed.health.doubts.model_failed()
     assert bed.health.doubt(WARM) is CanaryCause.FAILS
 
 
@@ -106,7 +106,7 @@ def test_slow_is_many_times_the_usual_of_a_sufficient_sample(
     bed = Bed()
     bed.clock.now_s += 9
     for _ in range(3):
-        bed.health.served(took_s, figures)
+        bed.health.doubts.served(took_s, figures)
     assert bed.health.doubt(WARM) is doubt
 
 
@@ -117,18 +117,18 @@ def test_a_call_that_waits_for_long_raises_doubt_although_others_are_answered() 
     for _ in range(5):
         ticket = bed.asks()
         bed.clock.now_s += 0.2
-        bed.health.heard(ticket)
+        bed.health.answers.heard(ticket)
     assert bed.health.doubt(WARM) is CanaryCause.SLOW
     assert canary(bed, CanaryResult.GOOD) is HealthChange.NOTHING
     bed.clock.now_s += 0.6
-    bed.health.heard()
+    bed.health.answers.heard()
     assert bed.health.doubt(WARM) is CanaryCause.NONE, "some calls simply take long"
 
 
 def test_without_a_canary_that_ever_passed_nothing_is_doubted() -> None:
     bed = Bed(proven=False)
     bed.asks()
-    bed.health.model_failed()
+    bed.health.doubts.model_failed()
     bed.clock.now_s += 99
     assert bed.health.doubt(WARM) is CanaryCause.NONE
 
@@ -139,7 +139,7 @@ def test_without_a_canary_that_ever_passed_nothing_is_doubted() -> None:
 def test_a_canary_that_passes_clears_callers_who_send_nonsense() -> None:
     bed = Bed()
     for _ in range(3):
-        bed.health.model_failed()
+        bed.health.doubts.model_failed()
     assert canary(bed, CanaryResult.GOOD) is HealthChange.NOTHING
     bed.clock.now_s += 9
     assert bed.health.doubt(WARM) is CanaryCause.NONE
@@ -165,7 +165,7 @@ def test_a_canary_that_is_late_on_a_server_that_answers_others_says_nothing() ->
     bed = Bed()
     bed.health.asking()
     bed.clock.now_s += 0.5
-    bed.health.heard()
+    bed.health.answers.heard()
     assert bed.health.observe(CanaryResult.LATE, 0.8, WARM) is HealthChange.NOTHING
 
 
@@ -178,14 +178,14 @@ def test_a_second_canary_that_nothing_comes_of_ejects() -> None:
 
 def test_a_stall_that_a_canary_does_not_break_ejects() -> None:
     bed = Bed()
-    bed.health.stalled = True
+    bed.health.doubts.stalled = True
     assert bed.health.doubt(WARM) is CanaryCause.STALLED
     assert canary(bed, CanaryResult.LATE) is HealthChange.EJECTED
 
 
 def test_a_stall_that_a_canary_breaks_is_over() -> None:
     bed = Bed()
-    bed.health.stalled = True
+    bed.health.doubts.stalled = True
     assert canary(bed, CanaryResult.GOOD) is HealthChange.NOTHING
     bed.clock.now_s += 1
     assert bed.health.doubt(WARM) is CanaryCause.NONE
@@ -318,7 +318,7 @@ def test_a_square_wave_of_slowness_makes_at_most_two_transitions_a_period(period
     start_s = bed.clock.now_s
     while bed.clock.now_s - start_s < periods * period_s:
         slow = (bed.clock.now_s - start_s) % period_s < period_s / 2
-        bed.health.served(0.6 if slow else 0.02, WARM)
+        bed.health.doubts.served(0.6 if slow else 0.02, WARM)
         if bed.health.doubt(WARM) is not CanaryCause.NONE or bed.health.due():
             canary(bed, CanaryResult.GOOD, 0.6 if slow else 0.02)
         changes += bed.health.state != was

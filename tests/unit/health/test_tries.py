@@ -228,6 +228,6 @@ def test_a_connection_that_is_refused_is_no_silence() -> None:
     async def main() -> None:
         rig = Rig(onprem(Plan(error=lambda: UpstreamUnreachable("refused"))), cloud())
         await rig.call(request())
-        assert rig.registry.model_state("gpu", MODEL).health.unanswered_since_s is None
+        assert rig.registry.model_state("gpu", MODEL).health.answers.unanswered_since_s is None
 
     run(main())

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gateway import config
 from gateway.__main__ import main
 from gateway.app.imports import Imported, Weight
-from gateway.app.imports.litellm import imported
-from gateway.cli.importing import written
+from gateway.app.imports.litellm.reader import imported
+from gateway.cli.settings.importing import written
 from gateway.config import ConfigError, Settings
 from gateway.core.types import Zone
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.models.declaration import Metric
+from gateway.models.declaration.variants import Metric
 from gateway.models.failures import WrongModel
 from gateway.models.variants import accuracy
 

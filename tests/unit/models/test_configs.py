@@ -10,7 +10,7 @@ from tritonclient.grpc import model_config_pb2
 
 from gateway.endpoints.triton import repository
 from gateway.models import configs, declaration
-from gateway.models.declaration import ServingTarget
+from gateway.models.declaration.serving import ServingTarget
 from tests.unit.models.declared_text import GRAPH, MINIMAL, TEXT
 
 MODELS = Path(__file__).parents[3] / "models"

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.config import ConfigError
 from gateway.models import declaration
+from gateway.models.declaration.tensors import Precision
 from tests.unit.models.declared_text import GRAPH, MINIMAL, TEXT
 
 
@@ -15,7 +16,7 @@ def test_a_small_declaration_is_read() -> None:
     model = declaration.parse(MINIMAL)
     assert (model.name, model.max_batch, model.graph) == ("scores", 0, None)
     assert model.graph_inputs is model.inputs
-    assert model.verify.tolerance[declaration.Precision.FP32] == 1e-4
+    assert model.verify.tolerance[Precision.FP32] == 1e-4
 
 
 def test_the_graph_behind_a_text_model_has_inputs_of_its_own() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.models import declaration
-from gateway.models.declaration import Precision
+from gateway.models.declaration.tensors import Precision
 from gateway.models.variants import evidence, precision, verify
 from tests.unit.models import graphs
 from tests.unit.models.repositories import added, linked, of, quiet

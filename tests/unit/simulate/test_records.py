@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.accounting.audit.journal import Journal, JournalOptions
-from gateway.accounting.audit.writer import AuditWriter
+from gateway.accounting.audit.journal.journal import Journal, JournalOptions
+from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from gateway.core.types import (
     ONPREM_ONLY,

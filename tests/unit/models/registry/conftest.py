@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from gateway.models.registry import workshop
 from gateway.models.registry.server import Server, over
 from tests.live import LoopThread

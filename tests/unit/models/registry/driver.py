@@ -16,8 +16,8 @@ from pathlib import Path
 
 from gateway.models.declaration import Declaration
 from gateway.models.registry import RegistryError
-from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.fetching import Source
+from gateway.models.registry.kinds.directory import DirectoryRegistry
 from gateway.models.registry.pulling import Pull, RequestedVersion, Stage, pull
 from gateway.models.registry.server import Server, over
 from tests.unit.models.registry.rig import NAME

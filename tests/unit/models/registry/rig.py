@@ -12,8 +12,8 @@ from gateway.models import declaration as declarations
 from gateway.models.declaration import Declaration
 from gateway.models.registry import FILES, ModelRegistry, NotThere, Sent, VersionExists
 from gateway.models.registry import manifest as manifests
-from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.fetching import Source
+from gateway.models.registry.kinds.directory import DirectoryRegistry
 from gateway.models.registry.pulling import Pull, Pulled, RequestedVersion, pull
 from gateway.models.registry.pushing import Push, push
 from tests.live import MODELS

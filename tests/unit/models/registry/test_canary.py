@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gateway.core.types import Tensor
-from gateway.endpoints.triton.home import ServerDirectory
-from gateway.endpoints.triton.installation import Installation
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.launch import TritonLaunch
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from gateway.models import declaration as declarations
 from gateway.models.declaration import Declaration
 from gateway.models.registry import RegistryError, canary
@@ -143,9 +143,10 @@ def test_every_model_of_the_repository_can_be_warmed() -> None:
 class Polling(TritonServer):
     """A Triton that looks for new versions by itself, as operators start some."""
 
-    def _command_line(self, installation: Installation, home: ServerDirectory) -> list[str]:
-        command = super()._command_line(installation, home)
-        return [*command, "--model-control-mode=poll", "--repository-poll-secs=1"]
+    async def _prepare(self) -> TritonLaunch:
+        launch = await super()._prepare()
+        launch.command += ["--model-control-mode=poll", "--repository-poll-secs=1"]
+        return launch
 
 
 def test_a_server_that_looks_for_itself_is_waited_for(tmp_path: Path) -> None:

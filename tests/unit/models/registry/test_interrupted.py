@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.models.registry import RegistryError, installing, manifest, workshop
-from gateway.models.registry.directory import DirectoryRegistry
+from gateway.models.registry.kinds.directory import DirectoryRegistry
 from gateway.models.registry.pulling import own_declaration
 from gateway.models.registry.pushing import Push, push
 from gateway.models.registry.server import Server

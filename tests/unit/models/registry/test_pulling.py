@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.endpoints.triton.server import TritonOptions, TritonServer
+from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
 from gateway.models.registry import (
     FILES,
     NotThere,
@@ -23,8 +24,8 @@ from gateway.models.registry import (
     workshop,
 )
 from gateway.models.registry import manifest as manifests
-from gateway.models.registry.directory import DirectoryRegistry
 from gateway.models.registry.fetching import Source
+from gateway.models.registry.kinds.directory import DirectoryRegistry
 from gateway.models.registry.pulling import Pull, RequestedVersion, pull
 from gateway.models.registry.server import Server, over
 from tests.unit.models.registry import rig

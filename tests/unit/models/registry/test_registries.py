@@ -20,8 +20,8 @@ from gateway.models.registry import (
     RegistryDenied,
     RegistryError,
     VersionExists,
-    kinds,
 )
+from gateway.models.registry.kinds import address
 from gateway.models.registry.pushing import Push, push
 from tests.unit.models.registry import rig, servers
 from tests.unit.models.registry.rig import NAME, pulled
@@ -50,7 +50,7 @@ def kept(
         }[request.param](scratch, stack)  # fmt: skip
         found = Kept(request.param, *opened)
         other = rig.repository(scratch / "elsewhere", 2)
-        push(Push(other, NAME), kinds.opened(found.write))
+        push(Push(other, NAME), address.opened(found.write))
         yield found
 
 
@@ -83,7 +83,7 @@ def _mlflow(scratch: Path, stack: ExitStack) -> tuple[RegistrySettings, Registry
 
 @pytest.fixture
 def registry(kept: Kept) -> Iterator[ModelRegistry]:
-    found = kinds.opened(kept.read)
+    found = address.opened(kept.read)
     yield found
     found.close()
 
@@ -111,7 +111,7 @@ def test_it_is_read_from_any_byte_on(registry: ModelRegistry) -> None:
 
 
 def test_a_version_does_not_change_once_it_is_there(kept: Kept, tmp_path: Path) -> None:
-    registry = kinds.opened(kept.write)
+    registry = address.opened(kept.write)
     before = _all(registry, MANIFEST)
     other = rig.repository(tmp_path, 2)
     (other / NAME / "2" / "runtime.py").write_text("another\n")
@@ -148,12 +148,12 @@ def test_it_lists_the_files_of_a_version_where_it_can(kept: Kept, registry: Mode
 def test_an_object_store_takes_no_other_key(kept: Kept) -> None:
     wrong = kept.read.model_copy(update={"secret_key": SecretStr("another")})
     with pytest.raises(RegistryDenied, match="check the credentials"):
-        kinds.opened(wrong).versions(NAME)
+        address.opened(wrong).versions(NAME)
 
 
 @pytest.mark.parametrize("kept", ["mlflow"], indirect=True)
 def test_mlflow_knows_aliases_and_versions_that_are_not_ours(kept: Kept, tmp_path: Path) -> None:
-    registry = kinds.opened(kept.write)
+    registry = address.opened(kept.write)
     other = rig.repository(tmp_path, 7)
     push(Push(other, NAME), registry)
     base = kept.read.url.removeprefix("mlflow+") + "/api/2.0/mlflow"
@@ -188,7 +188,7 @@ def test_mlflow_knows_aliases_and_versions_that_are_not_ours(kept: Kept, tmp_pat
 )
 def test_an_address_that_is_none_is_refused(url: str, told: str) -> None:
     with pytest.raises(RegistryError, match=told):
-        kinds.opened(RegistrySettings(url=url))
+        address.opened(RegistrySettings(url=url))
 
 
 @pytest.mark.parametrize("kind", ["http", "mlflow+http", "s3+http"])
@@ -198,5 +198,5 @@ def test_credentials_do_not_go_over_plain_http(kind: str) -> None:
         more = {"access_key": SecretStr("a"), "secret_key": SecretStr("b")}
     settings = RegistrySettings(url=f"{kind}://models.hospital/b", **more)
     with pytest.raises(RegistryError, match="plain HTTP, which would show the credentials"):
-        kinds.opened(settings)
-    kinds.opened(RegistrySettings(url=f"{kind}://models.hospital/b")).close()
+        address.opened(settings)
+    address.opened(RegistrySettings(url=f"{kind}://models.hospital/b")).close()

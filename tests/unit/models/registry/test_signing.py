@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.models.registry import RegistryError, UnfitVersion, signing
-from gateway.models.registry.directory import DirectoryRegistry
+from gateway.models.registry.kinds.directory import DirectoryRegistry
 from gateway.models.registry.pushing import Push, push
 from tests.unit.models.registry import rig
 from tests.unit.models.registry.rig import NAME, pulled

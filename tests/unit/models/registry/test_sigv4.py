@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from gateway.models.registry.sigv4 import Keys, Signer
+from gateway.models.registry.kinds.sigv4 import Keys, Signer
 
 KEYS = Keys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 AT = 1369353600.0  # 20130524T000000Z

@@ -22,9 +22,9 @@ from gateway.models.registry import (
     VersionExists,
 )
 from gateway.models.registry.fetching import Source
+from gateway.models.registry.kinds.web import ATTEMPTS, Access, WebOrigin
+from gateway.models.registry.kinds.website import WebsiteRegistry
 from gateway.models.registry.pulling import Pull, Pulled, RequestedVersion, pull
-from gateway.models.registry.web import ATTEMPTS, Access, WebOrigin
-from gateway.models.registry.website import WebsiteRegistry
 from tests.unit.models.registry import rig, servers
 from tests.unit.models.registry.rig import NAME, fingerprint
 from tests.unit.models.registry.servers import Answer

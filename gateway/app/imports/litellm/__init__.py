@@ -1,0 +1,1 @@
+"""`config.yaml` of LiteLLM's proxy as settings of Spillway."""

@@ -1,0 +1,90 @@
+"""The listeners of the process: HTTP and gRPC, with the routes of the newest generation."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+from gateway.accounting.ledger.reading import LedgerReader
+from gateway.app.console import ProcessConsole
+from gateway.app.generation import Core
+from gateway.app.reports import ProcessReports
+from gateway.protocols.http.server import HttpServer
+from gateway.protocols.listeners import listener_files
+from gateway.protocols.tls import listening
+from gateway.server import ops
+from gateway.server.console.operators import Operators
+from gateway.server.grpc.front import GrpcFront
+from gateway.server.http import App
+from gateway.server.kserve import front as kserve
+from gateway.server.openai import front as openai
+
+if TYPE_CHECKING:
+    from gateway.cluster.workers.siblings import SiblingWorker
+
+UNWIND_S = 2.0  # for calls that are cut to end with their reason
+
+
+class Listeners:
+    def __init__(
+        self, reports: ProcessReports, console: ProcessConsole, siblings: SiblingWorker | None
+    ) -> None:
+        self._reports = reports
+        self._console = console
+        self._siblings = siblings
+        self._http: HttpServer | None = None
+        self._grpc: GrpcFront | None = None
+
+    def app(self, core: Core) -> App:
+        services, settings = core.services, core.settings
+        operators = Operators(
+            settings.console.operators, not settings.anybody, core.callers.issued_ids
+        )
+        operator = ops.OpsFront(
+            services,
+            self._reports.render_metrics,
+            self._reports.status,
+            core.pipeline.explain,
+            LedgerReader.from_settings(settings).document,
+            operators.knows,
+            self._siblings,
+        )
+        return App(
+            services,
+            [
+                openai.front(services),
+                kserve.front(services),
+                *self._console.fronts(settings, operators),
+                operator.front(),
+            ],
+        )
+
+    async def start(self, core: Core, http: socket.socket, grpc_port: int) -> int:
+        """Take calls. Returns the port of gRPC, which may be 0 to ask for a free one."""
+        tls, shared = listener_files(core.settings), self._siblings is not None
+        self._http = HttpServer(self.app(core), None if tls is None else listening(tls))
+        self._grpc = GrpcFront(
+            core.services, core.settings.listen.host, grpc_port, tls=tls, shared=shared
+        )
+        port = await self._grpc.start()
+        await self._http.start([http])
+        return port
+
+    def serve(self, core: Core, app: App) -> None:
+        """New calls come to this generation."""
+        assert self._http is not None
+        assert self._grpc is not None
+        self._http.serve(app)  # guard: O2.http-newest
+        self._grpc.serve(core.services)
+
+    def stop(self, drain_s: float) -> asyncio.Future[object]:
+        """Accept nothing more. Done once gRPC's calls have ended, or had so long."""
+        assert self._http is not None
+        assert self._grpc is not None
+        self._http.stop()
+        return asyncio.create_task(self._grpc.drain(drain_s + UNWIND_S))
+
+    async def stopped(self, grpc_drain: asyncio.Future[object]) -> None:
+        assert self._http is not None
+        await asyncio.gather(self._http.stopped(UNWIND_S), grpc_drain)

@@ -1,0 +1,1 @@
+"""One embedded Triton, from its launch to its end: `server` keeps its process up."""
