@@ -408,10 +408,10 @@ class ServerEvents(NamedTuple):
     """Some events of an OpenAI stream, one after the other, as they stand in it."""
 
     text: bytes
-    count: int
+    number: int
 
     def __repr__(self) -> str:
-        return f"ServerEvents({self.count})"
+        return f"ServerEvents({self.number})"
 
     def framed(self) -> bytes:
         return self.text

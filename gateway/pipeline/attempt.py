@@ -279,7 +279,7 @@ class RunningAttempt(AttemptTimeout):
 
     def on_frame(self, frame: Frame | None) -> None:
         if frame is not None:
-            self.frames += frame.count if type(frame) is ServerEvents else 1
+            self.frames += frame.number if type(frame) is ServerEvents else 1
             if self.served.egress_usd_per_gb:
                 self.received_bytes += frame_bytes(frame)
 

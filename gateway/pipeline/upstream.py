@@ -38,7 +38,7 @@ def estimated_usage(stream: ReplyStream | None, served: ServedModel) -> Usage | 
 def frame_bytes(frame: Frame) -> int:
     """What counts as moved."""
     if isinstance(frame, ServerEvents):
-        return len(frame.text) - frame.count * _FRAMED_BYTES
+        return len(frame.text) - frame.number * _FRAMED_BYTES
     if isinstance(frame, GrpcMessage):
         return len(frame.message)
     return len(frame.data) if isinstance(frame, ServerEvent) else len(frame.body)

@@ -190,7 +190,7 @@ async def collect(stream: ReplyStream, seen: list[Frame]) -> None:
     async for frame in stream:
         if isinstance(frame, ServerEvents):
             events = frame.apart()
-            assert len(events) == frame.count
+            assert len(events) == frame.number
             seen.extend(events)
         else:
             seen.append(frame)
