@@ -230,7 +230,7 @@ class HttpClientConnection(asyncio.Protocol):
             self.received_s = self._now_s()
             if take(answer.take()) and not answer.done and self._failure is None:
                 return
-            self._take = None
+            self._take = None  # guard: A10.flowed-stream
         self._wake()
 
     def _read(self, data: bytes) -> None:
