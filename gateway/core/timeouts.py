@@ -9,7 +9,6 @@ It stays there when a wait ends before its time, as most do.
 from __future__ import annotations
 
 import asyncio
-import math
 from asyncio import current_task, get_running_loop
 from types import TracebackType
 from typing import Final, Protocol
@@ -18,6 +17,7 @@ from gateway.core import ambient
 
 SLOTS_PER_S: Final = 256
 """A wait may end a slot late."""
+_NEVER: Final = 1 << 60  # the number of no slot
 EARLY_S: Final = 0.002
 """Timers count whole milliseconds, and fire up to so much early."""
 
@@ -43,7 +43,7 @@ class TimerWheel:
         self.loop = loop
         self._now_s = ambient.loop_clock(loop)
         self._slots: dict[int, Slot] = {}
-        self._first: float = math.inf  # the slot at which the timer stands
+        self._first = _NEVER  # the slot at which the timer stands
         self._timer: asyncio.TimerHandle | None = None
 
     def task(self) -> asyncio.Task[object]:
@@ -71,7 +71,7 @@ class TimerWheel:
         self._timer = self.loop.call_at(number / SLOTS_PER_S, self._turn)
 
     def _turn(self) -> None:
-        self._timer, self._first = None, math.inf
+        self._timer, self._first = None, _NEVER
         now = int((self._now_s() + EARLY_S) * SLOTS_PER_S)
         try:
             for number in sorted(number for number in self._slots if number <= now):
@@ -82,9 +82,9 @@ class TimerWheel:
                         entry.expire()
         finally:  # those behind one that fails are due in the next turn
             self._slots = {number: slot for number, slot in self._slots.items() if slot}
-            first = min(self._slots, default=math.inf)
+            first = min(self._slots, default=_NEVER)
             if first < self._first:
-                self._stand_at(int(first))
+                self._stand_at(first)
 
 
 class Timeout:
