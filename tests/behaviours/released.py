@@ -21,8 +21,8 @@ A10 = Behaviour(
             _CYCLES + "test_what_is_kept_has_all_of_its_traceback_but_the_frame_that_keeps_it",
         ),
         guard(
-            "a failed call is raised by no name of its frame", "A10.failed-call",
-            _A_CALL, _A_CYCLE,
+            "what cuts a call is raised by no name of its frame", "A10.failed-call",
+            _CYCLES + "test_nor_does_one_that_waits_in_a_queue",
         ),
         guard(
             "nor is an attempt that came too late", "A10.late-attempt",
