@@ -85,7 +85,7 @@ class Selection:
         start_s = self._servers.start_s(now_s) if up else now_s
 
         def last_start_s(call: QueuedCall) -> float:
-            # guard: D4.early-refusal -> return -1e9 if call.deadline_s < now_s else 1e9
+            # guard: D4.early-refusal -> return -1e18 if call.deadline_s < now_s else 1e18
             return call.deadline_s - self._servers.least_s(call.work, now_s)
 
         for call in self._put_off.refuse_before(start_s, last_start_s):
