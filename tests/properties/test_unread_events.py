@@ -89,6 +89,8 @@ def event(more: str = "", index: str = "0", finish: str = "null") -> bytes:
         (event(finish='"stop"'), 0),
         (event(index="1"), 0),
         (event(index="01"), 0),
+        (event().replace(b'"finish_reason":', b'"finish_reason" :'), 0),
+        (event().replace(b'"finish_reason":', b'"finish_reason":  '), 0),
         (event(',"error":{}'), 0),
         (event(',"us\\u0061ge":{}'), 0),
         (event() * 2 + b"data: [DONE]\n\n", 2),

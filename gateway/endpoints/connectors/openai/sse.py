@@ -13,28 +13,25 @@ from gateway.core.errors import UpstreamFailed
 from gateway.core.types import ServerEvent
 
 _BOM = b"\xef\xbb\xbf"
-_TELLING = tuple(
-    re.compile(pattern).search
-    for pattern in (
-        rb'"finish_reason"\s*+:\s*+(?!null)',
-        rb'"usage"\s*+:\s*+(?!null)',
-        rb'"index"\s*+:\s*+(?!0\b)',
-        rb'"error"',
-        rb'"response\.failed"',
-        rb"\\u00",  # which may spell a letter of a key
-    )
-)
-"""What an event of chat or completions is read for. A key with its quotation marks stands in no
-string of JSON."""
+_TELLING = (
+    b'"finish_reason":"', b'"finish_reason": "', b'"usage":{', b'"usage": {', b'"error"',
+    b'"response.failed"',
+    b"\\u00", b'" :', b'":  ', b"\t",  # with which a key could be written in another way
+)  # fmt: skip
+"""What an event of chat or completions is read for: its end, what it took, a failure. A key with
+its quotation marks stands in no string of JSON."""
+_OTHER_CHOICE = re.compile(rb'"index": ?+(?!0\b)').search
 
 
 def find_telling(text: bytes, at: int, end: int) -> int:
     """Where the first word begins for which an event has to be read; `end` where none does. What
     stands before it is part of what choice 0 says, neither its end, nor a failure, nor usage."""
-    for search in _TELLING:
-        if (match := search(text, at, end)) is not None:
-            end = match.start()
-    return end
+    for sign in _TELLING:
+        start = text.find(sign, at, end)
+        if start >= 0:
+            end = start
+    match = _OTHER_CHOICE(text, at, end)
+    return end if match is None else match.start()
 
 
 def tells_nothing(data: bytes) -> bool:
