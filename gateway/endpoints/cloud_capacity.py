@@ -85,7 +85,7 @@ class Clouds:
         return in_flight if share == 1.0 else math.ceil(in_flight / share)
 
     def _in_flight(self, name: str) -> int:
-        # guard: O2.cloud-carryover -> return self._places[name].in_flight
+        # guard: O2.cloud-carryover -> return self._states[name].in_flight
         return self._states[name].in_flight + self.elsewhere(name)
 
     def offer(self, name: str) -> None:
