@@ -12,7 +12,7 @@ from gateway.classify.text.octets import decode_text, is_written
 
 MAX_NODES = 200_000  # values of one document that are looked at
 _MIN_DIGITS = 7  # numbers of fewer digits identify nobody
-LEAST_LONG, LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
+_LEAST_LONG, _LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
 _JSON_DEPTH = 4  # of JSON text inside JSON text
 _FEWEST_ELEMENTS, _MOST_ELEMENTS = 3, 64  # of a list that may be one number
 _LONGEST_ELEMENT, _LARGEST_ELEMENT = 4, 9999  # four digits are the longest group of most numbers
@@ -49,29 +49,6 @@ class Unscannable(Exception):
         self.reason = reason
 
 
-def plain_texts(raw_texts: list[str]) -> list[str] | None:
-    """What a collector makes of strings that are content where it is they alone, as mostly. None:
-    one has to be read more closely, or together with what stands before it."""
-    texts: list[str] = []
-    for text in raw_texts:
-        if len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS:
-            continue
-        if "\\" in text or (";" in text and "64," in text):
-            return None
-        if texts and _HEAD.match(text, 0, 2 * _SEAM):
-            return None
-        if text and not text.isspace():
-            texts.append(text)
-    return texts
-
-
-def within(texts: list[str], most_bytes: int) -> list[str]:
-    """The texts, if they are no more than may be looked at."""
-    if 4 * sum(map(len, texts)) > most_bytes and _bytes(texts) > most_bytes:  # guard: C17.byte-cap
-        raise Unscannable(OVER_CAP)
-    return texts
-
-
 class TextCollector:
     """Collects texts; remembers the first reason why a call cannot be read in full."""
 
@@ -87,7 +64,9 @@ class TextCollector:
 
     def texts(self) -> list[str]:
         """All of them, if the call could be read in full."""
-        texts = within(self._texts, self._max_bytes)
+        texts, most = self._texts, self._max_bytes
+        if 4 * sum(map(len, texts)) > most and _bytes(texts) > most:  # guard: C17.byte-cap
+            raise Unscannable(OVER_CAP)
         if self.unscannable is not None:
             raise Unscannable(self.unscannable)
         return texts
@@ -163,7 +142,7 @@ class TextCollector:
     @staticmethod
     def are_short(numbers: Sequence[int]) -> bool:
         """Whether `number` leaves each of them out."""
-        return min(numbers) > LEAST_SHORT and max(numbers) < LEAST_LONG
+        return min(numbers) > _LEAST_SHORT and max(numbers) < _LEAST_LONG
 
     def elements(self, elements: list[Any]) -> None:
         """A list of short strings or small integers may be a number digit by digit, or a text sign

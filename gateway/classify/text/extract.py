@@ -13,15 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.classify.text.collect import (
-    LEAST_LONG,
-    LEAST_SHORT,
-    MAX_NODES,
     OVER_CAP,
     PROTOCOL_WORDS,
     TextCollector,
     Unscannable,
-    plain_texts,
-    within,
 )
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
@@ -76,7 +71,6 @@ _ITEMS = frozenset(
     }
 )
 _WHO_SAYS_WHAT = frozenset({"role", "content"})
-_MOST_MESSAGES = MAX_NODES // 8  # five values each, and as many fields as there are words
 _STRINGS = frozenset({str})
 _TOOLS = frozenset({"function", "custom"})
 _MANY = 16  # numbers in a list, from which on they are looked at together
@@ -87,13 +81,8 @@ def extract_texts(payload: Payload, model: CatalogModel, max_bytes: int) -> list
     """What is to be scanned of a call. Raises Unscannable."""
     if not model.declared:
         raise Unscannable(UNDECLARED)
-    messages = _message_texts(payload.document) if isinstance(payload, DocumentCall) else None
-    if messages is not None and (texts := plain_texts(messages)) is not None:
-        return within(texts, max_bytes)
     collector = TextCollector(max_bytes)
-    if messages is not None:
-        collector.values(messages)
-    elif isinstance(payload, DocumentCall):
+    if isinstance(payload, DocumentCall):
         _document(payload.document, collector)
     else:
         _tensors(payload, model, collector)
@@ -112,34 +101,6 @@ def _document(document: JsonDocument, collector: TextCollector) -> None:
         if _type(tool, "function") not in _TOOLS:
             collector.mark("hosted_tool")
     _walk(document, collector)
-
-
-def _message_texts(document: JsonDocument) -> list[str] | None:
-    """All strings, in their order, of a chat of who says what and no more, with settings that are
-    words or short numbers: most calls. None: the walk has to read it."""
-    if not document.keys() <= PROTOCOL_WORDS:  # guard: C17.unknown-field
-        return None
-    texts: list[Any] = []
-    for field, value in document.items():
-        kind = type(value)
-        if kind is str:
-            texts.append(value)
-        elif kind is list:
-            # guard: C17.message-list minus 1
-            if field != "messages" or len(value) > _MOST_MESSAGES:
-                return None
-            for message in value:
-                # guard: C17.message-fields minus 2
-                if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:
-                    return None
-                texts += message.values()
-        elif kind is int or kind is float:
-            if not LEAST_SHORT < value < LEAST_LONG:  # guard: C17.card-number
-                return None
-        elif kind is not bool and value is not None:
-            return None
-    # guard: C17.content-string -> return texts
-    return texts if _STRINGS.issuperset(map(type, texts)) else None
 
 
 def _token_ids(value: Any, collector: TextCollector) -> None:
