@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from gateway.classify.pseudonyms import PseudonymDoubt
 from gateway.classify.pseudonyms.documents import answer_texts
-from gateway.classify.pseudonyms.ledger import SurrogateLedger, compact
+from gateway.classify.pseudonyms.forms import compact
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.remnants import PERSON
 from gateway.classify.text import normalise
 from gateway.core.types import DocumentCall, InferenceRequest

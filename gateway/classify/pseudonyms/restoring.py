@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gateway.classify.pseudonyms.ledger import SurrogateForm, compact
+from gateway.classify.pseudonyms.forms import SurrogateForm, compact
 from gateway.classify.pseudonyms.numerals import LAST
 from gateway.classify.pseudonyms.traces import Traces
 

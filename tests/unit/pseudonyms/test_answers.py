@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.pseudonyms.answers import RestoredFrames
-from gateway.classify.pseudonyms.ledger import SurrogateForm
+from gateway.classify.pseudonyms.forms import SurrogateForm
 from gateway.classify.pseudonyms.restoring import Restorer
 from gateway.core.errors import GatewayError, UpstreamFailed, UpstreamUnreachable
 from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ServerEvent

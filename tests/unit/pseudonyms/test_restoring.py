@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.pseudonyms.ledger import SurrogateForm
+from gateway.classify.pseudonyms.forms import SurrogateForm
 from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from tests.unit.pseudonyms.samples import VALUES, masked, masked_one
 
