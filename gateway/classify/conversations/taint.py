@@ -35,7 +35,8 @@ _PASSING = frozenset({"late", "busy", "failed", "over_cap"})
 """A conversation is not kept that was restricted by troubles of the gateway's own, whose next
 turn carries the same messages and is read in full, or by its length: the next turn is longer."""
 MASKED_OPERATIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS, Operation.RESPONSES})
-"""Those whose calls may leave with surrogates."""
+"""Those whose calls may leave with surrogates. Not embeddings: a surrogate's vector is another, and
+nothing puts the original's back."""
 _MOST_TURNS = 4096  # of one conversation that are looked at; the first ones say whose it is
 _MOST_HASHERS = 1024  # that are kept ready
 _DIGEST_BYTES = 8  # two that are equal by chance restrict too much, never too little

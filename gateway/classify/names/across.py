@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gateway.classify import ScanFailed, TooMany
+from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.names import Names
 from gateway.classify.names.forms import off_loop
 from gateway.classify.names.keys import NamePart, keys
@@ -23,7 +24,6 @@ from gateway.classify.names.unescaped import Unescaped, unescaped
 from gateway.core import ambient
 from gateway.core.types import DocumentCall, Finding, Payload
 
-_BETWEEN = "\n|\n"  # the strings of a call, as the scanners read them
 _MANY_LINES = re.compile(r"[\n\r]|\\[nr]")
 
 
@@ -74,11 +74,11 @@ def _whole(payload: Payload, texts: Sequence[str]) -> str:
     """The call as one record: with its numbers, and with the words that are no content."""
     if isinstance(payload, DocumentCall):
         return json.dumps(payload.document, ensure_ascii=False)
-    return _BETWEEN.join(texts)
+    return BETWEEN.join(texts)
 
 
 def _read(payload: Payload, texts: Sequence[str], allowed: Sequence[str]) -> RecordReading:
-    if not _announces(unescaped(_BETWEEN.join(texts))):
+    if not _announces(unescaped(BETWEEN.join(texts))):
         return NOTHING
     people: list[Finding] = []
     questions: dict[str, NamesQuery] = {}

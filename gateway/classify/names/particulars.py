@@ -124,31 +124,10 @@ _ILLNESS = re.compile(
     rf"|(?<![^\W_])(?:diagnosed with|tested positive for|leidet an|leidet unter|leiden an|leiden unter|souffre de|cierpi na|choruje na|erkrankt an|suffers from|souffre d['e]|padece|soffre di|sofre de|lijdt aan)[ ](?:[a-z]{{1,4}}[ ])?(?P<other>[^\W\d_]{{4,30}})"
 )
 _NO_VALUE = frozenset(
-    [
-        "string",
-        "text",
-        "null",
-        "none",
-        "true",
-        "false",
-        "object",
-        "array",
-        "type",
-        "integer",
-        "number",
-        "required",
-        "optional",
-        "undefined",
-        "value",
-        "enum",
-        "description",
-        "unknown",
-        "properties",
-        "int",
-        "str",
-        "boolean",
-        "varchar",
-    ]
+    (
+        "string text null none true false object array type integer number required optional "
+        "undefined value enum description unknown properties int str boolean varchar"
+    ).split()
 )
 _AROUND = 40  # characters before and 160 behind a stem
 _BEHIND = 200

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from gateway.classify import NoScan
+from gateway.classify.conversations.memory import BETWEEN
+from gateway.classify.conversations.taint import MASKED_OPERATIONS
 from gateway.classify.pseudonyms import PseudonymDoubt, SpanFinder, Verdicts
 from gateway.classify.pseudonyms.answers import RestoredFrames, restored_body
 from gateway.classify.pseudonyms.documents import changed, strings, with_values
@@ -44,17 +46,12 @@ from gateway.core.types import (
     JsonBody,
     JsonDocument,
     OneFrame,
-    Operation,
     Sensitivity,
 )
 
 log = logging.getLogger(__name__)
 
 PSEUDONYMISED = "pseudonymised"  # the reason of a verdict that surrogates made clear
-OPERATIONS = frozenset({Operation.CHAT, Operation.COMPLETIONS, Operation.RESPONSES})
-"""Not embeddings: the vector of a surrogate is another, and nothing puts the original's back."""
-
-_BETWEEN = "\n|\n"  # between the strings of a call, as the classifier reads them
 _BLANK = "#"  # any word may be a name behind "Mr"
 _ESCAPED = frozenset("bfnrt")  # behind a backslash
 _ENCODED = re.compile(
@@ -260,7 +257,7 @@ def _eligible(request: InferenceRequest, classification: Classification) -> bool
         and classification.request_id == request.id
         and not request.labelled
         and isinstance(request.payload, DocumentCall)
-        and request.payload.operation in OPERATIONS
+        and request.payload.operation in MASKED_OPERATIONS
     )
 
 
@@ -282,8 +279,8 @@ def _with_values(document: JsonDocument, model: str, values: list[str]) -> JsonD
 def _joined(texts: Sequence[str]) -> tuple[str, list[int]]:
     """All texts as one, as the classifier reads them, since a label may be the key of its value;
     and where each begins."""
-    lengths = (len(text) + len(_BETWEEN) for text in texts)
-    return _BETWEEN.join(texts), list(itertools.accumulate(lengths, initial=0))
+    lengths = (len(text) + len(BETWEEN) for text in texts)
+    return BETWEEN.join(texts), list(itertools.accumulate(lengths, initial=0))
 
 
 def _hides_values(findings: Sequence[Finding], text: str) -> bool:
