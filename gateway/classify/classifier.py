@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 from gateway.classify import NoScan, ScanFailed, Scans, canaries
 from gateway.classify.conversations.memory import SegmentMemory
 from gateway.classify.conversations.taint import TAINTED, Taint, TaintMarks
-from gateway.classify.evidence import Evidence
 from gateway.classify.gate.armed import ArmedGate, known
+from gateway.classify.gate.evidence import Evidence
 from gateway.classify.names import LOOKED_FOR, Names, engines
 from gateway.classify.profile import Profile
 from gateway.classify.scan_workers.pool import ScanPool
@@ -60,7 +60,7 @@ from gateway.core.types import (
 )
 
 if TYPE_CHECKING:
-    from gateway.classify.names.remote import Door
+    from gateway.classify.names.engines.remote import Door
 
 log = logging.getLogger(__name__)
 

@@ -45,9 +45,6 @@ MOST_NAMES = 15
 
 TOO_FULL = {
     "accounting.audit": 17,
-    "classify.names": 27,
-    "classify.patterns": 18,
-    "classify.pseudonyms": 19,
     "cli": 19,
     "core": 19,
     "demo": 16,
@@ -80,8 +77,8 @@ DOORS = {
         "conversations.faded",
         "conversations.taint",
         "names",
-        "names.card",
-        "names.lexicon",
+        "names.model.card",
+        "names.model.lexicon",
         "pseudonyms.pseudonymiser",
         "text.normalise",
         "text.spans",

@@ -14,7 +14,11 @@ from stdnum.nl import bsn
 from stdnum.no import fodselsnummer
 from stdnum.se import personnummer
 
-from gateway.classify.evidence import SOCIAL_SECURITY, SOCIAL_SECURITY_SCORE, may_be_social_security
+from gateway.classify.gate.evidence import (
+    SOCIAL_SECURITY,
+    SOCIAL_SECURITY_SCORE,
+    may_be_social_security,
+)
 from gateway.classify.identifiers import Identifier, bare, labelled
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from gateway.classify.pseudonyms import PseudonymDoubt, numerals
+from gateway.classify.pseudonyms import PseudonymDoubt
 from gateway.classify.pseudonyms.forms import SurrogateForms
 from gateway.classify.pseudonyms.remnants import Remnants
 from gateway.classify.pseudonyms.surrogates import Surrogate, invented
+from gateway.classify.pseudonyms.values import numerals
 
 _DRAWS = 64  # until a surrogate is found that is nowhere in the call
 _LENIENT = 32  # of these, from which seven digits of a range that is set aside may be alike

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gateway.classify.pseudonyms import PseudonymDoubt, numerals
+from gateway.classify.pseudonyms import PseudonymDoubt
 from gateway.classify.pseudonyms.remnants import ADDRESS, Remnants
 from gateway.classify.pseudonyms.surrogates import Surrogate, in_layout
+from gateway.classify.pseudonyms.values import numerals
 
 
 @dataclass(frozen=True, slots=True)

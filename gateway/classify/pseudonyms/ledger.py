@@ -10,17 +10,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 
-from gateway.classify.pseudonyms import PseudonymDoubt, numerals
-from gateway.classify.pseudonyms.addresses import is_address, renamed
+from gateway.classify.pseudonyms import PseudonymDoubt
 from gateway.classify.pseudonyms.drawing import DrawnSurrogates, match_case
 from gateway.classify.pseudonyms.forms import SurrogateForm, SurrogateForms
-from gateway.classify.pseudonyms.gender import Gender, given_names, name_gender
-from gateway.classify.pseudonyms.lists import FAMILY, STREETS
-from gateway.classify.pseudonyms.mailboxes import mailbox
-from gateway.classify.pseudonyms.names import name_parts, with_initial
 from gateway.classify.pseudonyms.remnants import ADDRESS, EMAIL, PERSON, Remnant, Remnants
-from gateway.classify.pseudonyms.spelling import plain
 from gateway.classify.pseudonyms.surrogates import MAKERS, Surrogate, in_layout, unlabelled
+from gateway.classify.pseudonyms.values import numerals
+from gateway.classify.pseudonyms.values.addresses import is_address, renamed
+from gateway.classify.pseudonyms.values.gender import Gender, given_names, name_gender
+from gateway.classify.pseudonyms.values.lists import FAMILY, STREETS
+from gateway.classify.pseudonyms.values.mailboxes import mailbox
+from gateway.classify.pseudonyms.values.names import name_parts, with_initial
+from gateway.classify.pseudonyms.values.spelling import plain
 
 MAX_VALUES = 256  # different originals of one call
 

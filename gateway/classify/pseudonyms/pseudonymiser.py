@@ -26,15 +26,15 @@ from gateway.classify import NoScan
 from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.conversations.taint import MASKED_OPERATIONS
 from gateway.classify.pseudonyms import PseudonymDoubt, SpanFinder, Verdicts
-from gateway.classify.pseudonyms.answers import RestoredFrames, restored_body
+from gateway.classify.pseudonyms.answers.frames import RestoredFrames, restored_body
+from gateway.classify.pseudonyms.answers.restorer import Restorer
 from gateway.classify.pseudonyms.documents import changed, strings, with_values
 from gateway.classify.pseudonyms.guarding import ScrubbedRequest
 from gateway.classify.pseudonyms.ledger import SurrogateLedger
-from gateway.classify.pseudonyms.lists import PARTICLES
 from gateway.classify.pseudonyms.masking import Masked, Masker, Span
 from gateway.classify.pseudonyms.remnants import PERSON, Remnants
-from gateway.classify.pseudonyms.restoring import Restorer
-from gateway.classify.pseudonyms.spelling import legible
+from gateway.classify.pseudonyms.values.lists import PARTICLES
+from gateway.classify.pseudonyms.values.spelling import legible
 from gateway.core import ambient, logs
 from gateway.core.deadline import Clock
 from gateway.core.types import (

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from random import Random
 from urllib.parse import quote
 
-from gateway.classify.pseudonyms.lists import MAILBOXES, SYLLABLES
-from gateway.classify.pseudonyms.numerals import LAST, country_code, only_digits, phone_forms
+from gateway.classify.pseudonyms.values.lists import MAILBOXES, SYLLABLES
+from gateway.classify.pseudonyms.values.numerals import LAST, country_code, only_digits, phone_forms
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from gateway.classify.conversations.memory import Scope, SegmentMemory
-from gateway.classify.names import PERSON, Names, across
+from gateway.classify.names import PERSON, Names
 from gateway.classify.names.forms import find_in_all_forms
+from gateway.classify.names.records import across
 from gateway.classify.verdicts.budget import ReadingBudget
 from gateway.classify.verdicts.patterns import Verdict
 from gateway.classify.verdicts.policies import CallerPolicy

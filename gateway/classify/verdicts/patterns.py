@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from gateway.classify import Scans
 from gateway.classify.conversations.memory import BETWEEN, Beginning, Recalled, Scope, SegmentMemory
-from gateway.classify.evidence import Evidence
 from gateway.classify.gate.armed import ArmedGate
+from gateway.classify.gate.evidence import Evidence
 from gateway.classify.profile import Profile
 from gateway.classify.verdicts.budget import ReadingBudget
 from gateway.classify.verdicts.policies import CallerPolicy

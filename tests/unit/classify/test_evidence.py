@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from stdnum import iban
 
 from gateway.classify.conversations.memory import BETWEEN
-from gateway.classify.evidence import (
+from gateway.classify.gate.armed import ArmedGate
+from gateway.classify.gate.evidence import (
     ADDRESS,
     CARD_IN_GROUPS,
     FLAGS,
@@ -26,7 +27,6 @@ from gateway.classify.evidence import (
     is_sure_card,
     may_be_social_security,
 )
-from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner

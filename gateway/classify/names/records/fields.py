@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gateway.classify.names.keys import Key, NamePart, is_key, keys
-from gateway.classify.names.plausible import LONGEST, is_name_like
-from gateway.classify.names.unescaped import Unescaped
+from gateway.classify.names.records.keys import Key, NamePart, is_key, keys
+from gateway.classify.names.records.plausible import LONGEST, is_name_like
+from gateway.classify.names.records.unescaped import Unescaped
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from gateway.classify.names.card import WEIGHTS
-from gateway.classify.names.keys import folded
+from gateway.classify.names.model.card import WEIGHTS
+from gateway.classify.names.records.keys import folded
 
 if TYPE_CHECKING:
-    from gateway.classify.names.lexicon import Lexicon
+    from gateway.classify.names.model.lexicon import Lexicon
 
 LONGEST = 60  # characters of a part of a name, title and all
 _MOST_WORDS = 6
@@ -170,6 +170,6 @@ def _is_everyday(word: str) -> bool:
 
 @functools.lru_cache(1)
 def _lexicon() -> Lexicon:
-    from gateway.classify.names.lexicon import Lexicon  # numpy, for whoever looks for names
+    from gateway.classify.names.model.lexicon import Lexicon  # numpy, for whoever looks for names
 
     return Lexicon.load(WEIGHTS / "lexicon.npz")

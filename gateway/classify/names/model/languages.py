@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from gateway.classify import ScannerUnfit
 from gateway.classify.names.canaries import OTHER_SCRIPTS
-from gateway.classify.names.lexicon import Lexicon, word_hash
-from gateway.classify.names.words import TextWords, WordGap
+from gateway.classify.names.model.lexicon import Lexicon, word_hash
+from gateway.classify.names.model.words import TextWords, WordGap
 
 LEAST_WORDS = 5  # everyday words of one other language, before they count as a text in it
 MARGIN = 1.35  # so many times more everyday words than the best measured language has

@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from gateway.classify.pseudonyms import numerals
-from gateway.classify.pseudonyms.spelling import plain
+from gateway.classify.pseudonyms.values import numerals
+from gateway.classify.pseudonyms.values.spelling import plain
 
 _LEAST_LETTERS = 6  # from which a shortened name is still the name
 _LONGEST = 32

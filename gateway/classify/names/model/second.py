@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gateway.classify.names.features import COLUMNS, PIECES
-from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
-from gateway.classify.names.words import TextWords, handles
+from gateway.classify.names.model.features import COLUMNS, PIECES
+from gateway.classify.names.model.labels import BEGIN, INSIDE, LABELS
+from gateway.classify.names.model.words import TextWords, handles
 
 STRETCH = 127  # word pieces; with the one that begins it, as many as the model has places for
 CONTEXT = 32  # pieces to either side of what is read again, where the text has them

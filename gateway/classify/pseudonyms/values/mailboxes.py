@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
-from gateway.classify.pseudonyms.spelling import spelled_plainly
-from gateway.classify.pseudonyms.vocabulary import GENERIC_MAILBOXES, is_dictionary_word, is_surname
+from gateway.classify.pseudonyms.values.spelling import spelled_plainly
+from gateway.classify.pseudonyms.values.vocabulary import (
+    GENERIC_MAILBOXES,
+    is_dictionary_word,
+    is_surname,
+)
 
 _WORD = re.compile(r"[^\W\d_]+")
 _LEAST = 4  # letters of a word that may be a name, or an initial and one

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.classify.names.fields import Field, make_field
-from gateway.classify.names.keys import Key, NamePart, folded, match_key
-from gateway.classify.names.particulars import is_head
-from gateway.classify.names.unescaped import Unescaped
+from gateway.classify.names.records.fields import Field, make_field
+from gateway.classify.names.records.keys import Key, NamePart, folded, match_key
+from gateway.classify.names.records.particulars import is_head
+from gateway.classify.names.records.unescaped import Unescaped
 
 Cell = tuple[int, int]
 

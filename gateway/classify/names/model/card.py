@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-WEIGHTS = Path(__file__).with_name("weights")
+WEIGHTS = Path(__file__).parent.with_name("weights")
 
 
 def card(weights: Path = WEIGHTS) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.words import TextWords, letter_case
+from gateway.classify.names.model.lexicon import Lexicon
+from gateway.classify.names.model.words import TextWords, letter_case
 
 PIECES, HASHES = 4, 8
 COLUMNS = 21

@@ -15,12 +15,18 @@ from gateway.classify import ScanFailed, TooMany
 from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.names import Names
 from gateway.classify.names.forms import off_loop
-from gateway.classify.names.keys import NamePart, keys
-from gateway.classify.names.lone import lifted
-from gateway.classify.names.particulars import NearbyParticulars
-from gateway.classify.names.people import MOST_QUESTIONS, NOTHING, NamesQuery, RecordReading, read
-from gateway.classify.names.tables import placed
-from gateway.classify.names.unescaped import Unescaped, unescaped
+from gateway.classify.names.records.keys import NamePart, keys
+from gateway.classify.names.records.lone import lifted
+from gateway.classify.names.records.particulars import NearbyParticulars
+from gateway.classify.names.records.people import (
+    MOST_QUESTIONS,
+    NOTHING,
+    NamesQuery,
+    RecordReading,
+    read,
+)
+from gateway.classify.names.records.tables import placed
+from gateway.classify.names.records.unescaped import Unescaped, unescaped
 from gateway.core import ambient
 from gateway.core.types import DocumentCall, Finding, Payload
 

@@ -10,11 +10,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from gateway.classify.names import LOOKED_FOR, Names
-from gateway.classify.names.card import card
+from gateway.classify.names.model.card import card
 from gateway.config import ClassifySettings, NamesSettings
 
 if TYPE_CHECKING:
-    from gateway.classify.names.remote import Door
+    from gateway.classify.names.engines.remote import Door
 
 
 def build(settings: ClassifySettings, door: Door | None = None) -> Names | None:
@@ -24,16 +24,16 @@ def build(settings: ClassifySettings, door: Door | None = None) -> Names | None:
     if names.engine == "off":
         return None
     if names.engine == "presidio":
-        from gateway.classify.names.presidio import PresidioNames  # each imports much
+        from gateway.classify.names.engines.presidio import PresidioNames  # each imports much
 
         return PresidioNames(settings)
     languages: tuple[str, ...] = tuple(card()["languages"])  # it reads all of them in any case
     scan = names.other_languages == "scan"
     if names.engine == "builtin":
-        from gateway.classify.names.local import LocalNames  # numpy
+        from gateway.classify.names.engines.local import LocalNames  # numpy
 
         return LocalNames(languages, other_languages=scan, max_waiting=settings.max_waiting)
-    from gateway.classify.names.triton import TritonNames  # numpy
+    from gateway.classify.names.engines.triton import TritonNames  # numpy
 
     return TritonNames(
         door, names.model, languages, other_languages=scan, max_waiting=settings.max_waiting
@@ -47,7 +47,7 @@ def for_reports(settings: ClassifySettings, types: Collection[str]) -> Names | N
         return None
     names = settings.names
     if names.engine == "presidio":
-        from gateway.classify.names.presidio import PresidioNames  # each imports much
+        from gateway.classify.names.engines.presidio import PresidioNames  # each imports much
 
         return PresidioNames(settings, everything=True)
     if names.engine == "triton":

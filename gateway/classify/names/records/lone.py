@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON, is_lone
-from gateway.classify.names.keys import NamePart, folded, is_key
-from gateway.classify.names.particulars import NearbyParticulars
-from gateway.classify.names.people import MOST_QUESTIONS, NamesQuery, RecordReading, Span
-from gateway.classify.names.plausible import (
+from gateway.classify.names.records.keys import NamePart, folded, is_key
+from gateway.classify.names.records.particulars import NearbyParticulars
+from gateway.classify.names.records.people import MOST_QUESTIONS, NamesQuery, RecordReading, Span
+from gateway.classify.names.records.plausible import (
     is_dull,
     is_family,
     is_given,

@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gateway.classify.names.keys import folded
+from gateway.classify.names.records.keys import folded
 
 _LEVELS = 4  # of records inside strings of records
 _ESCAPE = re.compile(

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from gateway.classify.pseudonyms.lists import PARTICLES
-from gateway.classify.pseudonyms.spelling import spelled_plainly
-from gateway.classify.pseudonyms.vocabulary import is_common
+from gateway.classify.pseudonyms.values.lists import PARTICLES
+from gateway.classify.pseudonyms.values.spelling import spelled_plainly
+from gateway.classify.pseudonyms.values.vocabulary import is_common
 
 _NAME = re.compile(r"(?=[^\W\d_])(?:[^\W\d_]|[\u0300-\u036f]|[ .,'\u2019\u2010\u2011-]){2,80}")
 _LETTER = r"[^\W\d_][\u0300-\u036f]*"

@@ -15,12 +15,18 @@ from dataclasses import dataclass, field, replace
 
 from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON
-from gateway.classify.names.fields import Field, fields, reversed_after
-from gateway.classify.names.keys import NamePart, keys
-from gateway.classify.names.particulars import NearbyParticulars
-from gateway.classify.names.plausible import is_dull, is_given, is_place, split_words, stands_in
-from gateway.classify.names.tables import placed, tabled
-from gateway.classify.names.unescaped import Unescaped, unescaped
+from gateway.classify.names.records.fields import Field, fields, reversed_after
+from gateway.classify.names.records.keys import NamePart, keys
+from gateway.classify.names.records.particulars import NearbyParticulars
+from gateway.classify.names.records.plausible import (
+    is_dull,
+    is_given,
+    is_place,
+    split_words,
+    stands_in,
+)
+from gateway.classify.names.records.tables import placed, tabled
+from gateway.classify.names.records.unescaped import Unescaped, unescaped
 from gateway.core.types import Finding
 
 Span = tuple[int, int]

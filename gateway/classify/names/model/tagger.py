@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.classify.names import USERNAME
-from gateway.classify.names.card import WEIGHTS, card
-from gateway.classify.names.features import COLUMNS, Features
-from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
-from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.plausible import is_common_word
-from gateway.classify.names.second import DoubtThresholds, SecondReading
-from gateway.classify.names.words import Case, TextWords, WordGap, cut, handles, letter_case
+from gateway.classify.names.model.card import WEIGHTS, card
+from gateway.classify.names.model.features import COLUMNS, Features
+from gateway.classify.names.model.labels import BEGIN, INSIDE, LABELS
+from gateway.classify.names.model.lexicon import Lexicon
+from gateway.classify.names.model.second import DoubtThresholds, SecondReading
+from gateway.classify.names.model.words import Case, TextWords, WordGap, cut, handles, letter_case
+from gateway.classify.names.records.plausible import is_common_word
 
 WINDOW = 512
 MARGIN = 24

@@ -16,10 +16,10 @@ import yaml
 
 from gateway.classify import ScanLate, ScannerUnfit
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.card import WEIGHTS
-from gateway.classify.names.languages import Languages
-from gateway.classify.names.local import UnmeasuredLanguage
-from gateway.classify.names.words import cut
+from gateway.classify.names.engines.local import UnmeasuredLanguage
+from gateway.classify.names.model.card import WEIGHTS
+from gateway.classify.names.model.languages import Languages
+from gateway.classify.names.model.words import cut
 from gateway.classify.profile import Profile
 from gateway.classify.scan_workers.frames import WorkerSpec
 from gateway.classify.scan_workers.pool import ScanPool
@@ -27,7 +27,7 @@ from gateway.config import ClassifySettings, NamesSettings
 from gateway.core import ambient
 from gateway.core.types import Finding
 
-FACTORY = "gateway.classify.names.presidio_worker:build"
+FACTORY = "gateway.classify.names.engines.presidio_worker:build"
 
 
 def worker_spec(settings: ClassifySettings, *, everything: bool = False) -> WorkerSpec:

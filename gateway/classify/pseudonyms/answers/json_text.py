@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 
+from gateway.classify.pseudonyms.answers.restorer import Channel, Restorer
 from gateway.classify.pseudonyms.documents import PROTOCOL_WORDS
-from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from gateway.protocols import strictjson
 
 UNCHANGED_KEYS = frozenset({"logprobs"})

@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+from gateway.classify.pseudonyms.answers.json_text import UNCHANGED_KEYS, Stopped, restored_text
+from gateway.classify.pseudonyms.answers.restorer import Channel, Restorer
 from gateway.classify.pseudonyms.documents import TooDeep, changed
-from gateway.classify.pseudonyms.json_text import UNCHANGED_KEYS, Stopped, restored_text
-from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, UpstreamFailed
 from gateway.core.types import Frame, JsonBody, JsonDocument, Operation, ReplyStream, ServerEvent

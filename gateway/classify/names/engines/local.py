@@ -21,10 +21,10 @@ from pathlib import Path
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import FULL_NAME, rules
 from gateway.classify.names.canaries import CANARIES, KINDS, NOBODY
-from gateway.classify.names.card import WEIGHTS, card
-from gateway.classify.names.languages import Languages
-from gateway.classify.names.tagger import Tagger
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.card import WEIGHTS, card
+from gateway.classify.names.model.languages import Languages
+from gateway.classify.names.model.tagger import Tagger
+from gateway.classify.names.model.words import cut
 from gateway.core import ambient
 from gateway.core.types import Finding
 

@@ -18,9 +18,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from gateway.classify.pseudonyms.answers.traces import Traces
 from gateway.classify.pseudonyms.forms import SurrogateForm, compact
-from gateway.classify.pseudonyms.numerals import LAST
-from gateway.classify.pseudonyms.traces import Traces
+from gateway.classify.pseudonyms.values.numerals import LAST
 
 _LOWER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _SEPARATORS = " ().-/\u00a0\u202f\u2009\u2010\u2011\u2012\u2013\u2014"

@@ -19,7 +19,7 @@ from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify import ScannerUnfit
 from gateway.classify.names import FULL_NAME, rules
-from gateway.classify.names.presidio import document, languages
+from gateway.classify.names.engines.presidio import document, languages
 from gateway.classify.scan_workers.frames import ScanSettings
 from gateway.classify.scanner.engine import BlankNlpEngine, pin_suffix_list, silence
 from gateway.config import NamesSettings

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.classify import ScanFailed, ScanLate
-from gateway.classify.names.labels import LABELS
+from gateway.classify.names.model.labels import LABELS
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError

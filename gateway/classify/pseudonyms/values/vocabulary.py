@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from gateway.classify.names.card import WEIGHTS
-from gateway.classify.names.lexicon import Lexicon
+from gateway.classify.names.model.card import WEIGHTS
+from gateway.classify.names.model.lexicon import Lexicon
 
 _EVERYDAY = 5  # frequency from which a word is one of the language whatever else it is
 _KNOWN = 2  # frequency of words that are in the dictionary for sure

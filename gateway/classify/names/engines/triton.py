@@ -25,13 +25,13 @@ import numpy as np
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.card import WEIGHTS, card
-from gateway.classify.names.features import Features
-from gateway.classify.names.languages import Languages
-from gateway.classify.names.local import NamesReader
-from gateway.classify.names.remote import Door, RemoteModel
-from gateway.classify.names.second import SecondReading
-from gateway.classify.names.tagger import (
+from gateway.classify.names.engines.local import NamesReader
+from gateway.classify.names.engines.remote import Door, RemoteModel
+from gateway.classify.names.model.card import WEIGHTS, card
+from gateway.classify.names.model.features import Features
+from gateway.classify.names.model.languages import Languages
+from gateway.classify.names.model.second import SecondReading
+from gateway.classify.names.model.tagger import (
     OnnxModel,
     Probabilities,
     Tagger,
@@ -39,7 +39,7 @@ from gateway.classify.names.tagger import (
     load_features,
     load_second,
 )
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.words import cut
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.types import Finding, ServedModel

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from gateway.classify.pseudonyms.lists import FEMININE, GIVEN, MASCULINE
-from gateway.classify.pseudonyms.spelling import spelled_plainly
+from gateway.classify.pseudonyms.values.lists import FEMININE, GIVEN, MASCULINE
+from gateway.classify.pseudonyms.values.spelling import spelled_plainly
 
 
 class Gender(Enum):
