@@ -12,7 +12,7 @@ from gateway.classify.text.octets import decode_text, is_written
 
 MAX_NODES = 200_000  # values of one document that are looked at
 _MIN_DIGITS = 7  # numbers of fewer digits identify nobody
-_LEAST_LONG, _LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
+LEAST_LONG, LEAST_SHORT = 1_000_000, -100_000  # by the characters that they are written with
 _JSON_DEPTH = 4  # of JSON text inside JSON text
 _FEWEST_ELEMENTS, _MOST_ELEMENTS = 3, 64  # of a list that may be one number
 _LONGEST_ELEMENT, _LARGEST_ELEMENT = 4, 9999  # four digits are the longest group of most numbers
@@ -142,7 +142,7 @@ class TextCollector:
     @staticmethod
     def are_short(numbers: Sequence[int]) -> bool:
         """Whether `number` leaves each of them out."""
-        return min(numbers) > _LEAST_SHORT and max(numbers) < _LEAST_LONG
+        return min(numbers) > LEAST_SHORT and max(numbers) < LEAST_LONG
 
     def elements(self, elements: list[Any]) -> None:
         """A list of short strings or small integers may be a number digit by digit, or a text sign

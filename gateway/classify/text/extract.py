@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.classify.text.collect import (
+    LEAST_LONG,
+    LEAST_SHORT,
     OVER_CAP,
     PROTOCOL_WORDS,
     TextCollector,
@@ -74,6 +76,7 @@ _WHO_SAYS_WHAT = frozenset({"role", "content"})
 _STRINGS = frozenset({str})
 _TOOLS = frozenset({"function", "custom"})
 _MANY = 16  # numbers in a list, from which on they are looked at together
+_NO_CHAT = frozenset({"prompt", "input", "tools"})
 _PART_LISTS = frozenset({"content", "output", "summary"})
 
 
@@ -83,13 +86,16 @@ def extract_texts(payload: Payload, model: CatalogModel, max_bytes: int) -> list
         raise Unscannable(UNDECLARED)
     collector = TextCollector(max_bytes)
     if isinstance(payload, DocumentCall):
-        _document(payload.document, collector)
+        if not _NO_CHAT.isdisjoint(payload.document):
+            _mark_inputs(payload.document, collector)
+        _walk(payload.document, collector)
     else:
         _tensors(payload, model, collector)
     return collector.texts()
 
 
-def _document(document: JsonDocument, collector: TextCollector) -> None:
+def _mark_inputs(document: JsonDocument, collector: TextCollector) -> None:
+    """What of these fields is not text."""
     for field in ("prompt", "input"):
         _token_ids(document.get(field), collector)
     if isinstance(document.get("prompt"), dict):
@@ -100,7 +106,6 @@ def _document(document: JsonDocument, collector: TextCollector) -> None:
     for tool in _dicts(document.get("tools")):
         if _type(tool, "function") not in _TOOLS:
             collector.mark("hosted_tool")
-    _walk(document, collector)
 
 
 def _token_ids(value: Any, collector: TextCollector) -> None:
@@ -133,23 +138,23 @@ def _walk(document: JsonDocument, collector: TextCollector) -> None:
             kind = type(item)
             if kind is str:
                 collector.values((item,))
-            elif kind is dict and item.keys() == _WHO_SAYS_WHAT and _is_plain(item):
+            elif (
+                kind is dict
+                and item.keys() == _WHO_SAYS_WHAT  # words that nobody has to look at
+                and _STRINGS.issuperset(map(type, item.values()))
+            ):
                 collector.count(4)
                 collector.values(item.values())
             elif kind is dict or kind is list:
                 open_.append((field, _entered(field, item, collector), kind is dict))
                 break
             elif kind is int or kind is float:
-                collector.number(item)
+                if not LEAST_SHORT < item < LEAST_LONG:
+                    collector.number(item)
             elif item is not None and kind is not bool:
                 collector.mark("value_type")
         else:
             open_.pop()
-
-
-def _is_plain(message: dict[Any, Any]) -> bool:
-    """Its keys are words of the protocol, which nobody has to look at."""
-    return _STRINGS.issuperset(map(type, message.values()))
 
 
 def _entered(
@@ -166,8 +171,9 @@ def _entered(
     if field in _PART_LISTS:
         _parts(value, collector)
     collector.count(len(value))
-    collector.characters(value)
-    collector.elements(value)
+    if value and type(value[0]) is not dict:
+        collector.characters(value)
+        collector.elements(value)
     if len(value) > _MANY and {int}.issuperset(map(type, value)) and collector.are_short(value):
         return iter(())
     return iter(value)

@@ -62,7 +62,7 @@ def test_all_of_a_document_is_read_in_its_order(document: dict[str, Any]) -> Non
 
 def as_the_walk_reads(document: dict[str, Any]) -> TextCollector:
     collector = TextCollector(1 << 20)
-    extract_module._document(document, collector)
+    extract_module._walk(document, collector)
     return collector
 
 
