@@ -25,7 +25,7 @@ from gateway.classify import NoScan, ScannerUnfit
 from gateway.classify.profile import PROFILES, Profile
 from gateway.classify.scan_workers.pool import MAX_BUDGET_S, ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
-from gateway.classify.together import together
+from gateway.classify.scanner.together import together
 from gateway.cli import console
 from gateway.config import ClassifySettings
 from gateway.core import ambient

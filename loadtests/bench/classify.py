@@ -1,9 +1,9 @@
-"""What it costs to classify a call: `python -m loadtests.bench.classify [--json]`.
+"""What it costs to classify a call: `python -m loadtests.bench.classify [--texts FILE] [--json]`.
 
 Processor time of this process in microseconds a call, the median of several rounds in which all
 rows take turns, so that they share the machine's moods. Every call has a text of its own, made of
-common words, unless the row says otherwise. The gate is armed; a row whose calls would go to a
-worker ends where they would.
+common words, or of the prompts in FILE (JSONL with `text`), unless the row says otherwise. The gate
+is armed; a row whose calls would go to a worker ends where they would.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
@@ -41,41 +42,11 @@ SHAPED_BYTES = (2_000, 20_000, 200_000)
 TURNS = (1, 5, 10, 20, 40)
 TURN_BYTES = 1_000
 _MOST = 1 << 21
-_WORDS = [
-    "the",
-    "model",
-    "should",
-    "explain",
-    "how",
-    "a",
-    "small",
-    "river",
-    "flows",
-    "through",
-    "quiet",
-    "hills",
-    "while",
-    "people",
-    "walk",
-    "along",
-    "its",
-    "banks",
-    "and",
-    "talk",
-    "about",
-    "plans",
-    "for",
-    "summer",
-    "gardens",
-    "with",
-    "stone",
-    "paths",
-    "under",
-    "old",
-    "trees",
-    "near",
-    "water",
-]
+_WORDS = (  # noqa: SIM905 - a line instead of ten
+    "the model should explain how a small river flows through quiet hills while people walk "
+    "along its banks and talk about plans for summer gardens with stone paths under old trees "
+    "near water"
+).split()
 _VALUES = {
     "card": "4111 1111 1111 1111",
     "address": "anna.kern@mail.example.org",
@@ -101,12 +72,18 @@ class Scans:
 
 
 class Texts:
-    def __init__(self) -> None:
+    def __init__(self, prompts: Sequence[str] = ()) -> None:
+        """Of common words, or of these."""
         self._random = random.Random(5)
+        self._prompts = prompts
 
     def of(self, size: int) -> str:
-        words = self._random.choices(_WORDS, k=size // 4 + 1)
-        return " ".join(words)[:size]
+        if not self._prompts:
+            return " ".join(self._random.choices(_WORDS, k=size // 4 + 1))[:size]
+        text = ""
+        while len(text) < size:
+            text += f"{self._random.choice(self._prompts)}\n\n"
+        return text[:size]
 
     def bodies(self, size: int, count: int) -> list[bytes]:
         return [_body([self.of(size)]) for _ in range(count)]
@@ -164,8 +141,8 @@ def measured(rows: dict[str, Step]) -> dict[str, float]:
     return {name: round(statistics.median(times), 2) for name, times in spent.items()}
 
 
-async def rows() -> dict[str, Step]:
-    texts, among = Texts(), catalog()
+async def rows(texts: Texts) -> dict[str, Step]:
+    among = catalog()
     made, gate = await classifier(among)
     found = dict(_parts(texts, among, made, gate))
     found.update(_sizes(texts, among, made))
@@ -299,8 +276,11 @@ async def _many(texts: Texts) -> dict[str, Step]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--texts", type=Path)
     given = parser.parse_args()
-    found = measured(asyncio.run(rows()))
+    prompts = given.texts.read_text("utf-8").splitlines() if given.texts else ()
+    texts = Texts([json.loads(line)["text"] for line in prompts])
+    found = measured(asyncio.run(rows(texts)))
     if given.json:
         print(json.dumps(found))
     else:

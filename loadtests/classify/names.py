@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gateway.classify.names.card import WEIGHTS, card
-from gateway.classify.names.features import WordPieces
-from gateway.classify.names.second import (
+from gateway.classify.names.model.card import WEIGHTS, card
+from gateway.classify.names.model.features import WordPieces
+from gateway.classify.names.model.second import (
     DoubtThresholds,
     OnnxSecond,
     Rows,
@@ -29,8 +29,8 @@ from gateway.classify.names.second import (
     SecondReading,
     piece_counts,
 )
-from gateway.classify.names.tagger import OnnxModel, Tagger, load_features
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.tagger import OnnxModel, Tagger, load_features
+from gateway.classify.names.model.words import cut
 
 _TEXT = (
     "Dear colleagues, the quarterly figures are in and they look better than we feared. Could "

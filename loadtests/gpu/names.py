@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gateway.classify.names.card import WEIGHTS
-from gateway.classify.names.tagger import OnnxModel, Tagger, TaggerModel, load_features
-from gateway.classify.names.words import TextWords, cut
+from gateway.classify.names.model.card import WEIGHTS
+from gateway.classify.names.model.tagger import OnnxModel, Tagger, TaggerModel, load_features
+from gateway.classify.names.model.words import TextWords, cut
 from gateway.endpoints.triton import cuda_libraries
 from gateway.models.served.ort_session import CUDA as CUDA_PROVIDER
 from gateway.models.served.ort_session import OrtSession, usable_cores

@@ -9,7 +9,7 @@ _JSON = "unit/test_strictjson.py::"
 _C = "unit/classify/"
 _EVIDENCE = _C + "test_evidence.py::"
 _NOW = _C + "test_classify_now.py::"
-_SHORT = _C + "test_classify_extract.py::"
+_EXTRACT = _C + "test_classify_extract.py::"
 _PUBLIC = "unit/test_public_models.py::"
 
 C13 = Behaviour(
@@ -172,41 +172,14 @@ C16 = Behaviour(
 
 C17 = Behaviour(
     "C17",
-    "A usual chat is read the short way only where that reads all that the walk over any document "
-    "reads of it.",
+    "A call with more text than may be read is restricted, wherever the text stands.",
     (
-        guard(
-            "a field that is no word of the protocol",
-            "C17.unknown-field",
-            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
-        ),
-        guard(
-            "a list that is not of messages",
-            "C17.message-list",
-            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
-        ),
-        guard(
-            "a message that holds more",
-            "C17.message-fields",
-            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
-        ),
-        guard(
-            "a content that is no string",
-            "C17.content-string",
-            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
-        ),
-        guard(
-            "a number that may be a card's",
-            "C17.card-number",
-            _SHORT + "test_the_short_way_reads_a_usual_chat_and_no_other",
-        ),
         guard(
             "the cap on bytes",
             "C17.byte-cap",
-            _SHORT + "test_a_call_may_hold_so_many_bytes_and_no_more",
+            _EXTRACT + "test_a_call_may_hold_so_many_bytes_and_no_more",
         ),
     ),
-    also=(_SHORT + "test_the_usual_chat_is_read_as_the_walk_reads_it",),
 )
 
 CLASSIFICATION = (C13, C14, C15, C16, C17, C18)

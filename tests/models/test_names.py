@@ -13,12 +13,12 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 from tritonclient.utils import InferenceServerException
 
-from gateway.classify.names.card import WEIGHTS
-from gateway.classify.names.features import COLUMNS
-from gateway.classify.names.labels import LABELS
-from gateway.classify.names.remote import MOST_WINDOWS
-from gateway.classify.names.tagger import load_features
-from gateway.classify.names.words import cut
+from gateway.classify.names.engines.remote import MOST_WINDOWS
+from gateway.classify.names.model.card import WEIGHTS
+from gateway.classify.names.model.features import COLUMNS
+from gateway.classify.names.model.labels import LABELS
+from gateway.classify.names.model.tagger import load_features
+from gateway.classify.names.model.words import cut
 
 from .serving import MODELS
 from .session import beside

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.classify.names.card import WEIGHTS
-from gateway.classify.names.lexicon import Lexicon
+from gateway.classify.names.model.card import WEIGHTS
+from gateway.classify.names.model.lexicon import Lexicon
 
 from .serving import MODELS
 
@@ -262,8 +262,8 @@ def test_an_exported_model_reads_a_text_the_same_in_any_company(
 ) -> None:
     torch = pytest.importorskip("torch", reason=ONLY_FOR_TRAINING)
     export, student = training("export", "torch", "onnx"), training("student", "torch")
-    from gateway.classify.names.tagger import OnnxModel, Tagger
-    from gateway.classify.names.words import cut
+    from gateway.classify.names.model.tagger import OnnxModel, Tagger
+    from gateway.classify.names.model.words import cut
     from tests.unit.classify.names.knowing import plain_features
 
     torch.manual_seed(1)
@@ -300,7 +300,7 @@ def test_an_exported_second_model_says_what_the_trained_one_says(
     torch = pytest.importorskip("torch", reason=ONLY_FOR_TRAINING)
     export = training("export_second", "torch", "onnx", "safetensors", "faker", "wordfreq")
     transformer = training("transformer")
-    from gateway.classify.names.second import OnnxSecond
+    from gateway.classify.names.model.second import OnnxSecond
 
     torch.manual_seed(3)
     model = transformer.Transformer(layers=1, pieces_width=16, longest=128).eval()

@@ -18,8 +18,8 @@ import pytest
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import canaries
 from gateway.classify.names.canaries import CANARIES
-from gateway.classify.names.local import LocalNames, UnmeasuredLanguage
-from gateway.classify.names.triton import THREADS, TRUST_S, TritonNames
+from gateway.classify.names.engines.local import LocalNames, UnmeasuredLanguage
+from gateway.classify.names.engines.triton import THREADS, TRUST_S, TritonNames
 from gateway.config import EndpointSettings
 from gateway.core.types import Finding, InferenceRequest, ReplyStream, ServedModel, TensorCall, Zone
 from gateway.endpoints.connectors import Connector, OnPremDoor

@@ -44,9 +44,6 @@ MOST_NAMES = 15
 """In a room, or in a package within one; __init__ is none. More is a room of its own."""
 
 TOO_FULL = {
-    "classify.names": 27,
-    "classify.patterns": 18,
-    "classify.pseudonyms": 19,
     "core": 19,
     "demo": 16,
     "demo.cloud": 29,
@@ -77,8 +74,8 @@ DOORS = {
         "conversations.faded",
         "conversations.taint",
         "names",
-        "names.card",
-        "names.lexicon",
+        "names.model.card",
+        "names.model.lexicon",
         "pseudonyms.pseudonymiser",
         "text.normalise",
         "text.spans",

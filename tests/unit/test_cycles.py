@@ -14,7 +14,7 @@ import pytest
 
 from gateway.accounting.records import RecordUnwritable
 from gateway.classify import ScanFailed
-from gateway.classify.names.local import ReaderThread
+from gateway.classify.names.engines.local import ReaderThread
 from gateway.config import QueueSettings
 from gateway.core.deferred_error import DeferredError, released
 from gateway.core.errors import UpstreamFailed

@@ -89,7 +89,7 @@ def test_a_gateway_without_models_imports_none_of_what_others_need(
         *("http.server", "urllib.request", "wsgiref"),
         # what only some settings ask for
         *(
-            "gateway.classify.names.local",
+            "gateway.classify.names.engines.local",
             "gateway.cluster.node",
             "gateway.endpoints.triton.server.server",
         ),

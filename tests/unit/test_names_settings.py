@@ -11,7 +11,7 @@ import yaml
 from presidio_analyzer.input_validation import ConfigurationValidator
 
 from gateway import config
-from gateway.classify.names import presidio
+from gateway.classify.names.engines import presidio
 from gateway.classify.scan_workers.frames import WorkerSpec
 from gateway.config import ClassifySettings, NamesSettings
 from tests.unit.classify.presidio_recognizers import AfterMet

@@ -123,7 +123,7 @@ def known(needs: object) -> Needs:
 
 def _name(needs: Needs) -> str:
     rows = [("\0".join((n.expression, n.sign, *n.words)), n.flags) for n in needs.needs]
-    return "gate-" + fingerprint([*rows, (f"phones {needs.phones}", 0)])
+    return "gate-" + fingerprint(rows)
 
 
 def _loaded(dumped: bytes | None) -> Gate | None:
@@ -150,7 +150,6 @@ def dump(gate: Gate) -> bytes:
         parts.ascii.asks,
         [numbers.least_digits for numbers in parts.numbers],
         [question.looks for question in parts.questions],
-        parts.phones,
     ]
     blobs = [database.dump() for database in places.values()]
     classes = zlib.compress(parts.alphabet.classes, 6)
@@ -162,7 +161,7 @@ def dump(gate: Gate) -> bytes:
 def load(dumped: bytes) -> Gate:
     """Only for what `dump` wrote: Hyperscan trusts what it loads."""
     blobs = _blobs(dumped)  # one at a time, so that there is never a copy of all
-    places, stops, asks, least_digits, looks, phones = orjson.loads(next(blobs))
+    places, stops, asks, least_digits, looks = orjson.loads(next(blobs))
     alphabet = Alphabet(zlib.decompress(next(blobs)))
     databases = [PatternDatabase.load(next(blobs), frozenset(own)) for own in stops]
     groups = (tuple(databases[at] for at in group) for group in places)
@@ -176,7 +175,6 @@ def load(dumped: bytes) -> Gate:
             questions=tuple(
                 TriggerExpressions(next(groups), tuple(map(TriggerCheck, own))) for own in looks
             ),
-            phones=phones,
         )
     )
 

@@ -105,9 +105,7 @@ class Gate:
             return None
         if TriggerCheck.LINES in looks and decoding.says_something_in_lines(text):
             return None
-        if TriggerCheck.NUMBER in looks and (
-            self.compiled.phones or self._is_number(text, encoded, numbers_too)
-        ):
+        if TriggerCheck.NUMBER in looks and self._is_number(text, encoded, numbers_too):
             return None
         return looks
 

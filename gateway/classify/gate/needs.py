@@ -23,13 +23,12 @@ class Needs:
     """Of all recognizers whose findings restrict. `unknown` are those that nothing is known of."""
 
     needs: tuple[ExpressionNeed, ...] = ()
-    phones: bool = False
     unknown: tuple[str, ...] = ()
 
     def packed(self) -> dict[str, Any]:
         """For the way from the scanner's process."""
         rows = [[n.recognizer, n.expression, n.flags, n.words, n.sign] for n in self.needs]
-        return {"needs": rows, "phones": self.phones, "unknown": self.unknown}
+        return {"needs": rows, "unknown": self.unknown}
 
     @classmethod
     def unpack(cls, packed: Any) -> Needs:
@@ -39,7 +38,7 @@ class Needs:
                 ExpressionNeed(str(r), str(e), int(f), tuple(w), str(s))
                 for r, e, f, w, s in packed["needs"]
             )
-            return cls(needs, bool(packed["phones"]), tuple(packed["unknown"]))
+            return cls(needs, tuple(packed["unknown"]))
         except (KeyError, TypeError, ValueError):
             return UNKNOWN
 

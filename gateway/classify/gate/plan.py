@@ -82,7 +82,6 @@ class Compiled:
     rows: (
         PatternDatabase  # each end of a NUMBER, of a LIST and of numbers over lines, in this order
     )
-    phones: bool  # whether any number may be one of phonenumbers'
 
 
 NUMBER, LIST = 0, 1
@@ -139,7 +138,6 @@ def compiled(needs: Needs) -> Compiled:
         tuple(_question(one, class_bytes) for one in groups),
         tuple(_numbers([(need, node) for need, node in own if _is_number(node)], class_bytes)),
         PatternDatabase.compile(rows, class_bytes),
-        needs.phones,
     )
 
 

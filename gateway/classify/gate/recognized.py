@@ -10,16 +10,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
-from presidio_analyzer.predefined_recognizers import IpRecognizer, PhoneRecognizer
+from presidio_analyzer.predefined_recognizers import IpRecognizer
 
 from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.identifiers.documents import CODE
 from gateway.classify.identifiers.romance import ItalianFiscalCode
 from gateway.classify.identifiers.street import LABELS, StreetAddress
-
-_REGIONS = frozenset({"US", "GB", "DE", "FR", "IL", "IN", "CA", "BR"})
-_VALID = 1  # phonenumbers' leniency: only numbers that are assigned
-
 
 # Expressions that also match everyday text ("in 20 pencils and 3"), and what more their recognizers
 # ask of a match: a country, and the head of an account number as the SWIFT IBAN registry has it.
@@ -97,26 +93,15 @@ def recognizer_needs(
     """What must stand in a text for one of `recognizers` to find one of `types` in it."""
     needs: dict[ExpressionNeed, None] = {}
     unknown: dict[str, None] = {}
-    phones = False
     for recognizer in recognizers:
         if not types & set(recognizer.supported_entities):
             continue
-        if _is_phones(recognizer):
-            phones = True
-        elif isinstance(recognizer, PatternRecognizer) and not _matches_otherwise(recognizer):
+        if isinstance(recognizer, PatternRecognizer) and not _matches_otherwise(recognizer):
             needs.update(dict.fromkeys(_pattern_needs(recognizer, threshold)))
         else:
             untyped: Any = recognizer
             unknown[str(untyped.name)] = None
-    return Needs(tuple(needs), phones, tuple(unknown))
-
-
-def _is_phones(recognizer: EntityRecognizer) -> bool:
-    return (
-        type(recognizer) is PhoneRecognizer
-        and set(recognizer.supported_regions) <= _REGIONS
-        and (recognizer.leniency or 0) >= _VALID
-    )
+    return Needs(tuple(needs), tuple(unknown))
 
 
 def _matches_otherwise(recognizer: PatternRecognizer) -> bool:

@@ -16,7 +16,7 @@ import copy
 import functools
 import re
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import regex
 from presidio_analyzer import Pattern
@@ -47,10 +47,13 @@ def bare(value: str, name: str = "by itself", score: float = 0.3) -> Pattern:
 
 
 class Identifier(NarrowingRecognizer):
-    """One type of identifier. Subclasses state `entity`, `forms` and perhaps `check`."""
+    """One type of identifier. Subclasses state `entity` and `forms`, and how check digits are told:
+    the module of python-stdnum that reads them as `scheme`, or a `check` of their own."""
 
     entity: ClassVar[str]
     forms: ClassVar[tuple[Pattern, ...]]
+    scheme: Any = None  # of python-stdnum
+    ignored = ""  # in a value, before the scheme reads it: a regular expression
     hints: ClassVar[tuple[str, ...]] = ()  # Presidio's context words, which lift weak scores
     flags: ClassVar[int] = re.IGNORECASE | re.MULTILINE | re.DOTALL
 
@@ -66,7 +69,9 @@ class Identifier(NarrowingRecognizer):
 
     def check(self, value: str) -> bool | None:
         """Whether the check digits are right; None when there is nothing to say."""
-        return None
+        if self.scheme is None:
+            return None
+        return bool(self.scheme.is_valid(re.sub(self.ignored, "", value)))
 
     def validate_result(self, pattern_text: str) -> bool | None:
         """True makes the score 1, False 0; None leaves what the pattern has."""

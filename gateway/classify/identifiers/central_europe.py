@@ -27,6 +27,8 @@ class GermanTaxId(Identifier):
     block or in the groups that offices print."""
 
     entity = "DE_TAX_ID"
+    scheme = idnr
+    ignored = r"\D"
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"[1-9]\d(?:[ .]\d{3}[ .]\d{3}[ .]\d{3}|\d{9})"),
         labelled(
@@ -35,9 +37,6 @@ class GermanTaxId(Identifier):
             r"\d(?:[ .]?\d){10}",
         ),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(idnr.is_valid(re.sub(r"\D", "", value)))
 
 
 class GermanTaxNumber(Identifier):
@@ -122,6 +121,8 @@ class AustrianInsuranceNumber(Identifier):
     """Sozialversicherungsnummer: three digits, a check digit, date of birth (section 31 ASVG)."""
 
     entity = "AT_SVNR"
+    scheme = vnr
+    ignored = r"-"
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"[1-9]\d{3}[ -](?:0[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])\d\d"),
         labelled(
@@ -129,18 +130,14 @@ class AustrianInsuranceNumber(Identifier):
         ),
     )
 
-    def check(self, value: str) -> bool | None:
-        return bool(vnr.is_valid(value.replace("-", "")))
-
 
 class SwissInsuranceNumber(Identifier):
     """AHV-Nummer, numéro AVS: 756 and an EAN-13 check digit (AHVV, article 133bis)."""
 
     entity = "CH_AHV"
+    scheme = ahv
+    ignored = r" "
     forms: ClassVar[tuple[Pattern, ...]] = (bare(r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d\d"),)
-
-    def check(self, value: str) -> bool | None:
-        return bool(ahv.is_valid(value.replace(" ", "")))
 
 
 class Pesel(Identifier):
@@ -148,16 +145,15 @@ class Pesel(Identifier):
     ewidencji ludności, article 15). Presidio's own finds it inside longer numbers as well."""
 
     entity = "PL_PESEL"
+    scheme = pesel
     forms: ClassVar[tuple[Pattern, ...]] = (bare(r"\d{11}"), labelled(r"pesel", r"\d{11}"))
-
-    def check(self, value: str) -> bool | None:
-        return bool(pesel.is_valid(value))
 
 
 class PolishTaxNumber(Identifier):
     """NIP: ten digits, weighted sum modulo 11 (ustawa o zasadach ewidencji podatników)."""
 
     entity = "PL_NIP"
+    scheme = nip
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"(?:PL ?)?(?:\d{3}-\d{3}-\d\d-\d\d|\d{3}-\d\d-\d\d-\d{3})|PL\d{10}"),
         labelled(
@@ -165,21 +161,17 @@ class PolishTaxNumber(Identifier):
         ),
     )
 
-    def check(self, value: str) -> bool | None:
-        return bool(nip.is_valid(value))
-
 
 class PolishRegon(Identifier):
     """REGON: nine or fourteen digits of a business, a person's own among them (GUS). Nine digits
     are everywhere, so beside its word only."""
 
     entity = "PL_REGON"
+    scheme = regon
+    ignored = r"\D"
     forms: ClassVar[tuple[Pattern, ...]] = (
         labelled(r"regon", r"\d{3}[ -]?\d{3}[ -]?\d{3}(?:\d{5})?"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(regon.is_valid(re.sub(r"\D", "", value)))
 
 
 class PolishIdCard(Identifier):
@@ -218,26 +210,22 @@ class BirthNumber(Identifier):
     number, divisible by 11 since 1954 (zákon 133/2000 Sb., section 13)."""
 
     entity = "CZ_BIRTH_NUMBER"
+    scheme = rc
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"\d\d[0156278]\d[0-3]\d/\d{3,4}"),
         labelled(r"rodn[éeý]\w{0,3} č[íi]sl\w{1,2}|r\.? ?č\.?", r"\d{6}/?\d{3,4}"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(rc.is_valid(value))
 
 
 class RomanianPersonalCode(Identifier):
     """CNP: sex and century, date of birth, county, serial number, check digit (legea 105/1996)."""
 
     entity = "RO_CNP"
+    scheme = cnp
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"[1-8]\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[0-4]\d|5[12]|70)\d{4}"),
         labelled(r"cnp|cod numeric personal", r"\d{13}"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(cnp.is_valid(value))
 
 
 class OtherEuropeanNumber(Identifier):

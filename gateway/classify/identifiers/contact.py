@@ -10,7 +10,7 @@ from typing import ClassVar
 from presidio_analyzer import Pattern
 from presidio_analyzer.predefined_recognizers import IpRecognizer
 
-from gateway.classify.evidence import ADDRESS, ADDRESS_SCORE
+from gateway.classify.gate.evidence import ADDRESS, ADDRESS_SCORE
 from gateway.classify.identifiers import Identifier
 from gateway.classify.patterns.narrowing import NarrowingRecognizer
 from gateway.classify.scanner.effort import spend

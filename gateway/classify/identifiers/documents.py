@@ -134,9 +134,6 @@ class VehiclePlate(Identifier):
         ),
     )
 
-    def check(self, value: str) -> bool | None:
-        return None
-
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
         spans = super().parts(text, pattern, start, end)
         return [(first, last) for first, last in spans if _is_plate(text[first:last])]

@@ -70,15 +70,14 @@ class NhsNumber(Identifier):
     America have the same groups, so only the spaced form counts without its words."""
 
     entity = "UK_NHS"
+    scheme = nhs
+    ignored = r"-"
     forms: ClassVar[tuple[Pattern, ...]] = (
         Pattern("spaced", r"(?<![\w.,+-])\d{3} \d{3} \d{4}(?![\w-]|[.,]\d| ?x\d)", 0.3),
         labelled(
             r"nhs|national health service|chi number|h&c number", r"\d{3}[ -]?\d{3}[ -]?\d{4}"
         ),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(nhs.is_valid(value.replace("-", "")))
 
 
 class ProviderNumber(Identifier):

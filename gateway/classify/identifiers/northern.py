@@ -3,7 +3,6 @@ Norway and Finland. Check digits are computed by python-stdnum."""
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from presidio_analyzer import Pattern
@@ -14,7 +13,11 @@ from stdnum.nl import bsn
 from stdnum.no import fodselsnummer
 from stdnum.se import personnummer
 
-from gateway.classify.evidence import SOCIAL_SECURITY, SOCIAL_SECURITY_SCORE, may_be_social_security
+from gateway.classify.gate.evidence import (
+    SOCIAL_SECURITY,
+    SOCIAL_SECURITY_SCORE,
+    may_be_social_security,
+)
 from gateway.classify.identifiers import Identifier, bare, labelled
 
 
@@ -23,14 +26,12 @@ class DutchCitizenNumber(Identifier):
     number in eleven passes, so beside its words only."""
 
     entity = "NL_BSN"
+    scheme = bsn
     forms: ClassVar[tuple[Pattern, ...]] = (
         labelled(
             r"bsn|burgerservice|sofi|persoonsnummer|patiëntnummer", r"\d{3,4}[ .]?\d{2,3}[ .]?\d{3}"
         ),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(bsn.is_valid(value))
 
 
 class BelgianNumber(Identifier):
@@ -38,6 +39,8 @@ class BelgianNumber(Identifier):
     (koninklijk besluit van 3 april 1984)."""
 
     entity = "BE_NATIONAL_NUMBER"
+    scheme = nn
+    ignored = r"\D"
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"\d\d[.]\d\d[.]\d\d[ -]\d{3}[. -]\d\d"),
         labelled(
@@ -46,22 +49,17 @@ class BelgianNumber(Identifier):
         ),
     )
 
-    def check(self, value: str) -> bool | None:
-        return bool(nn.is_valid(re.sub(r"\D", "", value)))
-
 
 class IrishNumber(Identifier):
     """PPS number: seven digits, a check letter by modulus 23, since 2013 another letter (Social
     Welfare Consolidation Act 2005)."""
 
     entity = "IE_PPS"
+    scheme = pps
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"\d{7}(?-i:[A-W][A-IW]?)"),
         labelled(r"pps|ppsn|personal public service", r"\d{7} ?[A-W][A-IW]?"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(pps.is_valid(value))
 
 
 class NationalInsurance(Identifier):
@@ -87,36 +85,30 @@ class SwedishNumber(Identifier):
     """Personnummer: date of birth, serial number, Luhn (folkbokföringslagen, section 18)."""
 
     entity = "SE_PERSONNUMMER"
+    scheme = personnummer
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"(?:19|20)?\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[1-8]\d|9[01])[-+]\d{4}"),
         labelled(r"personnummer|pnr|samordningsnummer", r"(?:19|20)?\d{6}[-+]?\d{4}"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(personnummer.is_valid(value))
 
 
 class DanishNumber(Identifier):
     """CPR-nummer: date of birth and four digits, without a check digit since 2007 (CPR-loven)."""
 
     entity = "DK_CPR"
+    scheme = cpr
     forms: ClassVar[tuple[Pattern, ...]] = (labelled(r"cpr|personnummer", r"\d{6}[- ]?\d{4}"),)
-
-    def check(self, value: str) -> bool | None:
-        return bool(cpr.is_valid(value))
 
 
 class NorwegianNumber(Identifier):
     """Fødselsnummer: date of birth, serial number, two check digits (folkeregisterloven)."""
 
     entity = "NO_FODSELSNUMMER"
+    scheme = fodselsnummer
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"[0-7]\d[01]\d\d\d \d{5}"),
         labelled(r"fødselsnummer|fodselsnummer|personnummer|f\.?nr|d-nummer", r"\d{6} ?\d{5}"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(fodselsnummer.is_valid(value))
 
 
 class SocialSecurityNumber(Identifier):

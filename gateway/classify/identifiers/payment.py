@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from presidio_analyzer import Pattern
 
-from gateway.classify.evidence import CARD_IN_GROUPS, IBAN, iban_in, is_sure_card
+from gateway.classify.gate.evidence import CARD_IN_GROUPS, IBAN, iban_in, is_sure_card
 from gateway.classify.identifiers import Identifier, labelled
 
 

@@ -25,6 +25,8 @@ class FrenchSocialNumber(Identifier):
     82-103; INSEE)."""
 
     entity = "FR_NIR"
+    scheme = nir
+    ignored = r"[ ./-]"
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(
             r"[12]\d\d(?:0[1-9]|1[0-2]|[2-9]\d)(?:\d\d|2[AB])\d{6} ?\d\d|[123478][ .]\d\d[ .]"
@@ -37,15 +39,13 @@ class FrenchSocialNumber(Identifier):
         ),
     )
 
-    def check(self, value: str) -> bool | None:
-        return bool(nir.is_valid(re.sub(r"[ ./-]", "", value).upper()))
-
 
 class FrenchTaxNumber(Identifier):
     """Numéro fiscal (SPI): thirteen digits from 0 to 3, the last three modulo 511 (OECD, TIN of
     France). In one block it is like a time in milliseconds, so beside its words only."""
 
     entity = "FR_TAX_ID"
+    scheme = fiscal
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"[0-3]\d[ ]\d\d[ ]\d{3}[ ]\d{3}[ ]\d{3}"),
         labelled(
@@ -53,9 +53,6 @@ class FrenchTaxNumber(Identifier):
             r"[0-3]\d(?:[ ]?\d){11}",
         ),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(fiscal.is_valid(value))
 
 
 class FrenchIdCard(Identifier):
@@ -69,9 +66,6 @@ class FrenchIdCard(Identifier):
             r"\d{12}|[A-Z0-9]{0,4}\d[A-Z0-9]{4,8}",
         ),
     )
-
-    def check(self, value: str) -> bool | None:
-        return None
 
 
 class SpanishId(Identifier):
@@ -117,6 +111,7 @@ class ItalianFiscalCode(Identifier):
     day and place, is found beside its words: a sentence has such groups by chance."""
 
     entity = "IT_FISCAL_CODE"
+    scheme = codicefiscale
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(
             r"(?=[A-Z ]{6,18}\d)"
@@ -128,20 +123,15 @@ class ItalianFiscalCode(Identifier):
         ),
     )
 
-    def check(self, value: str) -> bool | None:
-        return bool(codicefiscale.is_valid(value))
-
 
 class ItalianVatNumber(Identifier):
     """Partita IVA of a business or of one person: beside its words (DPR 633/1972, article 35)."""
 
     entity = "IT_VAT_CODE"
+    scheme = iva
     forms: ClassVar[tuple[Pattern, ...]] = (
         labelled(r"partita iva|p\.? ?iva|piva|vat", r"(?:IT ?)?\d{11}"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(iva.is_valid(value))
 
 
 class EuropeanVatNumber(Identifier):
@@ -180,6 +170,7 @@ class BrazilianId(Identifier):
     """CPF, two check digits by modulus 11 (Receita Federal), RG and CNH beside their words."""
 
     entity = "BR_CPF"
+    scheme = cpf
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"\d{3}\.\d{3}\.\d{3}-\d\d"),
         labelled(r"cpf", r"\d{3}\.?\d{3}\.?\d{3}[-/]?\d\d"),
@@ -190,30 +181,23 @@ class BrazilianId(Identifier):
         ),
     )
 
-    def check(self, value: str) -> bool | None:
-        return bool(cpf.is_valid(value))
-
 
 class BrazilianCompany(Identifier):
     """CNPJ, of a company or of one who works alone (Receita Federal, IN RFB 2119/2022)."""
 
     entity = "BR_CNPJ"
+    scheme = cnpj
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"\d\d\.\d{3}\.\d{3}/\d{4}-\d\d"),
         labelled(r"cnpj", r"\d\d\.?\d{3}\.?\d{3}/?\d{4}-?\d\d"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(cnpj.is_valid(value))
 
 
 class MexicanCurp(Identifier):
     """CURP: names, date of birth, sex, state, check digit (RENAPO)."""
 
     entity = "MX_CURP"
+    scheme = curp
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"[A-Z]{4}\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[HMX][A-Z]{5}[A-Z\d]\d"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(curp.is_valid(value))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from presidio_analyzer import Pattern
@@ -38,26 +37,23 @@ class Aadhaar(Identifier):
     word."""
 
     entity = "IN_AADHAAR"
+    scheme = aadhaar
+    ignored = r"\D"
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"[2-9]\d{3}(?: \d{4} |-\d{4}-)\d{4}"),
         labelled(r"aadhaar|aadhar|uidai|uid", r"\d{4}[ -]?\d{4}[ -]?\d{4}"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(aadhaar.is_valid(re.sub(r"\D", "", value)))
 
 
 class TurkishNumber(Identifier):
     """T.C. kimlik numarası: eleven digits, the last two of them checks (NVI)."""
 
     entity = "TR_NATIONAL_ID"
+    scheme = tckimlik
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"[1-9]\d{10}"),
         labelled(r"tckn|t\.?c\.? ?kimlik|kimlik", r"[1-9]\d{10}"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(tckimlik.is_valid(value))
 
 
 class IndianTaxNumber(Identifier):
@@ -65,13 +61,11 @@ class IndianTaxNumber(Identifier):
     holder, four digits and a letter. By itself in capitals alone, for `watch2023a` has the form."""
 
     entity = "IN_PAN"
+    scheme = pan
     forms: ClassVar[tuple[Pattern, ...]] = (
         bare(r"(?-i:[A-Z]{3}[ABCFGHJLPT][A-Z]\d{4}[A-Z])"),
         labelled(r"pan|permanent account", r"[A-Z]{5}\d{4}[A-Z]"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(pan.is_valid(value))
 
 
 class SingaporeanNumber(Identifier):
@@ -105,12 +99,10 @@ class AustralianTaxNumber(Identifier):
     one number in eleven meets, so its words must stand beside it."""
 
     entity = "AU_TFN"
+    scheme = tfn
     forms: ClassVar[tuple[Pattern, ...]] = (
         labelled(r"tfn|tax file", r"\d{3}[ -]?\d{3}[ -]?\d{2,3}"),
     )
-
-    def check(self, value: str) -> bool | None:
-        return bool(tfn.is_valid(value))
 
 
 class AustralianMedicareNumber(Identifier):

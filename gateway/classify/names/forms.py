@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from gateway.classify import ScanFailed, ScanLate
 from gateway.classify.names import Names
-from gateway.classify.names.lone import adjacent, lifted, with_people
-from gateway.classify.names.people import NOTHING, RecordReading, read
+from gateway.classify.names.records.lone import adjacent, lifted, with_people
+from gateway.classify.names.records.people import NOTHING, RecordReading, read
 from gateway.classify.text import normalise
 from gateway.core import ambient
 from gateway.core.types import Finding

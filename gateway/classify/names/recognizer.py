@@ -19,8 +19,8 @@ from presidio_analyzer import AnalysisExplanation, EntityRecognizer, RecognizerR
 from presidio_analyzer.nlp_engine import NlpArtifacts
 
 from gateway.classify.names import rules
-from gateway.classify.names.card import WEIGHTS, card
-from gateway.classify.names.tagger import Tagger
+from gateway.classify.names.model.card import WEIGHTS, card
+from gateway.classify.names.model.tagger import Tagger
 from gateway.core.types import Finding
 
 ENTITIES = ("PERSON", "STREET_ADDRESS", "USERNAME")

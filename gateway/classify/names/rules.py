@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gateway.classify.names import FULL_NAME, PERSON, USERNAME
-from gateway.classify.names.tagger import Mention
+from gateway.classify.names.model.tagger import Mention
 from gateway.core.types import Finding
 
 LONE_NAME = 0.35

@@ -3,8 +3,8 @@
 `alphabet` folds a text to one byte a character. `syntax` turns one of Presidio's expressions into
 an over-matching one over those bytes, `automaton` compiles all of them into one Hyperscan database
 and `store` keeps it on disk. `gate` holds the database of a registry while it is built, loaded and
-replaced. `finder`, `phones` and `context` are what runs on the hits; `engine` puts it together and
-answers as `AnalyzerEngine.analyze` does.
+replaced. `finder` and `context` are what runs on the hits; `engine` puts it together and finds what
+`AnalyzerEngine.analyze` does.
 
 The rule of all of it: whatever is not proven to make no difference runs as Presidio runs it.
 """

@@ -13,7 +13,6 @@ from gateway.classify.patterns.automaton import Automaton, AutomatonExpression, 
 from gateway.classify.patterns.recognition import (
     Job,
     WholeRecognizer,
-    pattern_keys,
     recognizer_work,
 )
 
@@ -65,8 +64,7 @@ def make_plan(
     for at, whole in enumerate(remaining):
         for id_ in _ids(whole.keys, known) or ():
             opening[id_] = (*opening.get(id_, ()), at)
-    for whole in wholes:
-        databases |= {known[key].database for key in pattern_keys(whole.recognizer) if key in known}
+        databases |= {known[key].database for key in whole.keys or ()}
     return ScanPlan(
         recognizers={recognizer.id: recognizer for recognizer in recognizers},
         entities=wanted,
@@ -113,8 +111,14 @@ def _ids(
     return frozenset(one.id for one in ids if one is not None)
 
 
-def has_own_context(enhancer: object, recognizers: Iterable[EntityRecognizer]) -> bool:
-    return type(enhancer) is not LemmaContextAwareEnhancer or any(
+def has_own_context(enhancer: Any, recognizers: Iterable[EntityRecognizer]) -> bool:
+    """Whether context words are looked for in another way than Presidio's usual one."""
+    usual = (
+        type(enhancer) is LemmaContextAwareEnhancer
+        and enhancer.context_suffix_count == 0
+        and enhancer.context_matching_mode == "substring"
+    )
+    return not usual or any(
         type(r).enhance_using_context is not EntityRecognizer.enhance_using_context
         or "enhance_using_context" in vars(r)
         for r in recognizers

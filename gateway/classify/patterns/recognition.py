@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 from presidio_analyzer import EntityRecognizer, PatternRecognizer, RecognizerResult
 from presidio_analyzer.pattern_recognizer import REGEX_TIMEOUT_SECONDS
-from presidio_analyzer.predefined_recognizers import IbanRecognizer, PhoneRecognizer
+from presidio_analyzer.predefined_recognizers import IbanRecognizer
 
-from gateway.classify.patterns import phones, proxies
 from gateway.classify.patterns.automaton import Automaton, Key
 from gateway.classify.patterns.finder import ExpressionFinder
 from gateway.classify.patterns.narrowing import NarrowingRecognizer
@@ -57,26 +56,24 @@ class WholeRecognizer:
 def recognizer_work(recognizer: Any, automaton: Automaton | None) -> list[Job] | WholeRecognizer:
     if _runs_stock_patterns(recognizer):
         return [_pattern_job(recognizer, at, automaton) for at in range(len(recognizer.patterns))]
-    if phones.is_understood(recognizer) and _has_no_own(recognizer, "analyze"):
-        return [Job((phones.gate_expression(recognizer),), _phone_run(recognizer))]
-    if not _has_patterns(recognizer):
-        return WholeRecognizer(recognizer, None)
-    own_iban = type(recognizer) is IbanRecognizer and _has_no_own(
-        recognizer, "analyze", _RUNS_IBANS
-    )
-    proxies.install(recognizer)
-    keys = tuple((p.regex, int(recognizer.global_regex_flags)) for p in recognizer.patterns)
-    return WholeRecognizer(recognizer, keys if own_iban else None)
+    return WholeRecognizer(recognizer, tuple(pattern_keys(recognizer)) or None)
 
 
 def pattern_keys(recognizer: Any) -> set[Key]:
-    """The expressions that the automaton should know, for its sake."""
-    if phones.is_understood(recognizer):
-        return {phones.gate_expression(recognizer)}
-    if _has_patterns(recognizer):
-        flags = int(recognizer.global_regex_flags)
-        return {(pattern.regex, flags) for pattern in recognizer.patterns}
-    return set()
+    """The expressions without a match of which it finds nothing. Empty: it decides by itself."""
+    if not (_runs_stock_patterns(recognizer) or _is_iban(recognizer)):
+        return set()
+    flags = int(recognizer.global_regex_flags)
+    return {(pattern.regex, flags) for pattern in recognizer.patterns}
+
+
+def _is_iban(recognizer: Any) -> bool:
+    """Presidio's own, which looks again at what its patterns match."""
+    return (
+        type(recognizer) is IbanRecognizer
+        and _has_patterns(recognizer)
+        and _has_no_own(recognizer, "analyze", _RUNS_IBANS)
+    )
 
 
 def _has_patterns(recognizer: Any) -> bool:
@@ -146,17 +143,6 @@ def _check(recognizer: PatternRecognizer) -> Callable[[str, float], float] | Non
         return EntityRecognizer.MIN_SCORE if invalid is not None and invalid(value) else score
 
     return check
-
-
-def _phone_run(recognizer: PhoneRecognizer) -> Run:
-    def run(text: str, _: bytes, __: Sequence[int] | None) -> list[PatternHit]:
-        type_, score = recognizer.supported_entities[0], recognizer.SCORE
-        return [
-            PatternHit(type_, start, end, score, recognizer)
-            for start, end in phones.find(recognizer, text)
-        ]
-
-    return run
 
 
 def settled(hits: Sequence[PatternHit], text: str) -> list[PatternHit]:

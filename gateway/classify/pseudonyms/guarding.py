@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.pseudonyms import PseudonymDoubt
 from gateway.classify.pseudonyms.documents import answer_texts
-from gateway.classify.pseudonyms.ledger import SurrogateLedger, compact
+from gateway.classify.pseudonyms.forms import compact
+from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.remnants import PERSON
 from gateway.classify.text import normalise
 from gateway.core.types import DocumentCall, InferenceRequest
 
-_BETWEEN = "\n|\n"
 _TELLING = 5  # letters and digits; shorter values are looked for as words alone
 
 
@@ -49,7 +50,7 @@ def _is_left(texts: Sequence[str], ledger: SurrogateLedger) -> bool:
 
 
 def _derived(texts: Sequence[str]) -> Iterator[str]:
-    for piece in normalise.derived(_BETWEEN.join(texts)).pieces:
+    for piece in normalise.derived(BETWEEN.join(texts)).pieces:
         yield piece.text
 
 

@@ -12,9 +12,9 @@ from presidio_anonymizer.operators import Operator, OperatorType
 
 from gateway.classify.pseudonyms import PseudonymDoubt
 from gateway.classify.pseudonyms.ledger import SurrogateLedger
-from gateway.classify.pseudonyms.names import name_parts
 from gateway.classify.pseudonyms.remnants import ADDRESS, PERSON, Remnants
 from gateway.classify.pseudonyms.surrogates import MAKERS
+from gateway.classify.pseudonyms.values.names import name_parts
 from gateway.core.types import Finding
 
 _SPARE = {PERSON: 3, "USERNAME": 4}

@@ -23,16 +23,17 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from gateway.classify import NoScan
+from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.pseudonyms import PseudonymDoubt, SpanFinder, Verdicts
-from gateway.classify.pseudonyms.answers import RestoredFrames, restored_body
+from gateway.classify.pseudonyms.answers.frames import RestoredFrames, restored_body
+from gateway.classify.pseudonyms.answers.restorer import Restorer
 from gateway.classify.pseudonyms.documents import changed, strings, with_values
 from gateway.classify.pseudonyms.guarding import ScrubbedRequest
 from gateway.classify.pseudonyms.ledger import SurrogateLedger
-from gateway.classify.pseudonyms.lists import PARTICLES
 from gateway.classify.pseudonyms.masking import Masked, Masker, Span
 from gateway.classify.pseudonyms.remnants import PERSON, Remnants
-from gateway.classify.pseudonyms.restoring import Restorer
-from gateway.classify.pseudonyms.spelling import legible
+from gateway.classify.pseudonyms.values.lists import PARTICLES
+from gateway.classify.pseudonyms.values.spelling import legible
 from gateway.core import ambient, logs
 from gateway.core.deadline import Clock
 from gateway.core.types import (
@@ -50,9 +51,6 @@ from gateway.core.types import (
 log = logging.getLogger(__name__)
 
 PSEUDONYMISED = "pseudonymised"  # the reason of a verdict that surrogates made clear
-"""Not embeddings: the vector of a surrogate is another, and nothing puts the original's back."""
-
-_BETWEEN = "\n|\n"  # between the strings of a call, as the classifier reads them
 _BLANK = "#"  # any word may be a name behind "Mr"
 _ESCAPED = frozenset("bfnrt")  # behind a backslash
 _ENCODED = re.compile(
@@ -280,8 +278,8 @@ def _with_values(document: JsonDocument, model: str, values: list[str]) -> JsonD
 def _joined(texts: Sequence[str]) -> tuple[str, list[int]]:
     """All texts as one, as the classifier reads them, since a label may be the key of its value;
     and where each begins."""
-    lengths = (len(text) + len(_BETWEEN) for text in texts)
-    return _BETWEEN.join(texts), list(itertools.accumulate(lengths, initial=0))
+    lengths = (len(text) + len(BETWEEN) for text in texts)
+    return BETWEEN.join(texts), list(itertools.accumulate(lengths, initial=0))
 
 
 def _hides_values(findings: Sequence[Finding], text: str) -> bool:

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gateway.classify.pseudonyms import numerals
-from gateway.classify.pseudonyms.addresses import address_words, compounds, postcodes
-from gateway.classify.pseudonyms.mailboxes import mailbox, mailbox_words
-from gateway.classify.pseudonyms.names import (
+from gateway.classify.pseudonyms.values import numerals
+from gateway.classify.pseudonyms.values.addresses import address_words, compounds, postcodes
+from gateway.classify.pseudonyms.values.mailboxes import mailbox, mailbox_words
+from gateway.classify.pseudonyms.values.names import (
     NameWord,
     WordMatch,
     is_ending,
@@ -25,8 +25,8 @@ from gateway.classify.pseudonyms.names import (
     softened,
     with_initial,
 )
-from gateway.classify.pseudonyms.spelling import APOSTROPHES, Plain, plain
-from gateway.classify.pseudonyms.vocabulary import is_common, is_dictionary_word
+from gateway.classify.pseudonyms.values.spelling import APOSTROPHES, Plain, plain
+from gateway.classify.pseudonyms.values.vocabulary import is_common, is_dictionary_word
 
 PERSON = "PERSON"
 ADDRESS = "STREET_ADDRESS"

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from random import Random
 from urllib.parse import quote
 
-from gateway.classify.pseudonyms.lists import MAILBOXES, SYLLABLES
-from gateway.classify.pseudonyms.numerals import LAST, country_code, phone_forms
+from gateway.classify.pseudonyms.values.lists import MAILBOXES, SYLLABLES
+from gateway.classify.pseudonyms.values.numerals import LAST, country_code, only_digits, phone_forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +52,8 @@ _RECORD = re.compile(
 )
 
 _AREAS = (
-    201,
-    202,
-    212,
-    213,
-    303,
-    305,
-    312,
-    404,
-    415,
-    503,
-    512,
-    602,
-    615,
-    617,
-    702,
-    713,
-    805,
-    816,
-    901,
-    917,
+    *(201, 202, 212, 213, 303, 305, 312, 404, 415, 503),
+    *(512, 602, 615, 617, 702, 713, 805, 816, 901, 917),
 )
 _ENDINGS = ("example.com", "example.net", "example.org")
 
@@ -106,7 +88,7 @@ def _email(original: str, random: Random) -> Surrogate | None:
 
 
 def _phone(original: str, random: Random) -> Surrogate | None:
-    digits = _digits(original)
+    digits = only_digits(original)
     if not _PHONE.fullmatch(original) or not 7 <= len(digits) <= 15:
         return None
     made = value_surrogate(original, _other_phone(original, digits, random))
@@ -163,7 +145,7 @@ def _domestic(digits: str, random: Random) -> str:
 def _card(original: str, random: Random) -> Surrogate | None:
     if not _CARD.fullmatch(original):
         return None
-    length = len(_digits(original))
+    length = len(only_digits(original))
     body = "400000" + _random_digits(length - 7, random)
     return _with_last(original, in_layout(original, body + _luhn(body)))
 
@@ -171,7 +153,7 @@ def _card(original: str, random: Random) -> Surrogate | None:
 def _with_last(original: str, surrogate: str) -> Surrogate:
     """Also by the four digits at the end, as people call a card."""
     made = value_surrogate(original, surrogate)
-    last = (_digits(surrogate)[-LAST:], _digits(original)[-LAST:])
+    last = (only_digits(surrogate)[-LAST:], only_digits(original)[-LAST:])
     return Surrogate(made.text, (*made.forms, last))
 
 
@@ -281,10 +263,6 @@ MAKERS: dict[str, Maker] = {
 }
 """Names of people and of places are made of lists, part by part (`ledger`). All other types have no
 surrogate: a secret must not be guessed at, and for most identity numbers nothing is set aside."""
-
-
-def _digits(text: str) -> str:
-    return "".join(c for c in text if c in "0123456789")
 
 
 def _random_digits(count: int, random: Random) -> str:

@@ -16,7 +16,6 @@ import orjson
 
 from gateway.classify import Restricting, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit, TooMany
 from gateway.classify.scan_workers import frames
-from gateway.classify.scan_workers.long_reads import LONG
 from gateway.classify.scan_workers.process import started
 from gateway.core import ambient
 from gateway.core.types import Finding
@@ -25,6 +24,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 START_S = 60.0  # to import Presidio, build it and pass the canaries; 2 to 3 s on an idle core
+LONG = 65_536
+"""Characters that are read within `classify.budget_ms`."""
 MAX_BUDGET_S = 30.0  # far below the limit at which Presidio skips a regex in silence
 _BACKOFF_S = (0.2, 1.0, 5.0, 30.0)  # between attempts to replace a worker
 

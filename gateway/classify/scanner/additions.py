@@ -9,112 +9,39 @@ pattern finds `os.sy` in code, and needs two seconds for 2 KB of `a.a.a.`.
 
 from __future__ import annotations
 
-from gateway.classify.identifiers import Identifier, central_europe, northern, romance
-from gateway.classify.identifiers.contact import AnyDomainEmail, HostAddress, WebAddress
-from gateway.classify.identifiers.credentials import Password, Secret
-from gateway.classify.identifiers.documents import (
-    BirthDate,
-    DriverLicense,
-    DrivingLicence,
-    EnglishPassport,
-    IdCard,
-    Passport,
-    VehiclePlate,
-)
-from gateway.classify.identifiers.health import (
-    EuropeanProviderNumber,
-    HealthInsuranceNumber,
-    MedicalRecordNumber,
-    NhsNumber,
-    ProviderNumber,
-)
-from gateway.classify.identifiers.payment import AnyCard, AnyIban, BankAccount, EnglishBankAccount
-from gateway.classify.identifiers.street import Postcode, StreetAddress
-from gateway.classify.identifiers.telephone import Telephone
-from gateway.classify.identifiers.world import (
-    Aadhaar,
-    AustralianMedicareNumber,
-    AustralianTaxNumber,
-    ChineseResidentNumber,
-    IndianTaxNumber,
-    SingaporeanNumber,
-    TurkishNumber,
-)
-from gateway.classify.scanner.cards import is_card_number
+from types import ModuleType
 
-__all__ = ["ADDITIONS", "REPLACED", "is_card_number"]
-
-_EUROPE: tuple[type[Identifier], ...] = (
-    central_europe.GermanTaxId,
-    central_europe.GermanTaxNumber,
-    central_europe.GermanPensionNumber,
-    central_europe.GermanHealthNumber,
-    central_europe.GermanIdCard,
-    central_europe.AustrianInsuranceNumber,
-    central_europe.SwissInsuranceNumber,
-    central_europe.Pesel,
-    central_europe.PolishTaxNumber,
-    central_europe.PolishRegon,
-    central_europe.PolishIdCard,
-    central_europe.LandRegister,
-    central_europe.BirthNumber,
-    central_europe.RomanianPersonalCode,
-    central_europe.OtherEuropeanNumber,
-    romance.FrenchSocialNumber,
-    romance.FrenchTaxNumber,
-    romance.FrenchIdCard,
-    romance.SpanishId,
-    romance.SpanishSocialNumber,
-    romance.ItalianFiscalCode,
-    romance.ItalianVatNumber,
-    romance.EuropeanVatNumber,
-    romance.PortugueseId,
-    romance.BrazilianId,
-    romance.BrazilianCompany,
-    romance.MexicanCurp,
-    northern.DutchCitizenNumber,
-    northern.BelgianNumber,
-    northern.IrishNumber,
-    northern.NationalInsurance,
-    northern.SwedishNumber,
-    northern.DanishNumber,
-    northern.NorwegianNumber,
+from gateway.classify.identifiers import (
+    Identifier,
+    central_europe,
+    contact,
+    credentials,
+    documents,
+    health,
+    northern,
+    payment,
+    romance,
+    street,
+    telephone,
+    world,
 )
 
-ADDITIONS: tuple[type[Identifier] | type[HostAddress], ...] = (
-    AnyDomainEmail,
-    AnyCard,
-    AnyIban,
-    EnglishBankAccount,
-    BankAccount,
-    Telephone,
-    HostAddress,
-    WebAddress,
-    StreetAddress,
-    Postcode,
-    northern.SocialSecurityNumber,
-    MedicalRecordNumber,
-    ProviderNumber,
-    EuropeanProviderNumber,
-    HealthInsuranceNumber,
-    NhsNumber,
-    EnglishPassport,
-    Passport,
-    DriverLicense,
-    DrivingLicence,
-    IdCard,
-    VehiclePlate,
-    BirthDate,
-    *_EUROPE,
-    ChineseResidentNumber,
-    Aadhaar,
-    IndianTaxNumber,
-    SingaporeanNumber,
-    AustralianTaxNumber,
-    AustralianMedicareNumber,
-    TurkishNumber,
-    Secret,
-    Password,
+_MODULES = (
+    *(contact, payment, telephone, street, health, documents),
+    *(central_europe, romance, northern, world, credentials),
+)
+
+
+def _identifiers(module: ModuleType) -> list[type[Identifier]]:
+    """Those that are written in a module and say what they look for."""
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
+    own = [k for k in kinds if k.__module__ == module.__name__ and issubclass(k, Identifier)]
+    return [kind for kind in own if hasattr(kind, "entity")]
+
+
+ADDITIONS: tuple[type[Identifier] | type[contact.HostAddress], ...] = (
+    contact.HostAddress,
+    *(kind for module in _MODULES for kind in _identifiers(module)),
 )
 REPLACED = frozenset(
     {

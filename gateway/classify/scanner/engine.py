@@ -69,18 +69,19 @@ class BlankNlpEngine(NlpEngine):
             language=language,
         )
 
-    def words_near(self, text: str, start: int, count: int) -> list[str] | None:
-        """The keywords of `process_text` at a place, without reading all of the text."""
+    def words_near(self, text: str, start: int, count: int) -> list[str]:
+        """The keywords of `process_text` at a place, without reading all of the text. Raises
+        ValueError where there is none but before it."""
         token = _TOKEN.search(text, start)
         if token is None:
             if _TOKEN.search(text, 0, start):
-                raise LookupError
+                raise ValueError("a finding stands behind the last token")
             return []
-        for width in _NEAR:
+        for width in (*_NEAR, start):
             words = _words_before(text, start, token, count, max(0, start - width))
             if words is not None:
                 return words
-        return None
+        raise AssertionError("from the beginning of the text on there are as many as there are")
 
     def process_batch(
         self, texts: Iterable[str], language: str, batch_size: int = 1, n_process: int = 1, **_: Any

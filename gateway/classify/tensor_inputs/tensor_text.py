@@ -72,8 +72,7 @@ _LEVELS = (
     ("euc_jp", 0xA1, 0xCF),
     ("euc_kr", 0xA1, 0xC8),
 )
-_LEAST_TEXT = 7  # characters that are read in the midst of other values
-LEAST_ALONE = 4  # and between zeros
+LEAST_ALONE = 4  # characters that are read between zeros
 _LEAST_WRITTEN = 6
 
 

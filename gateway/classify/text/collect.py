@@ -49,29 +49,6 @@ class Unscannable(Exception):
         self.reason = reason
 
 
-def plain_texts(raw_texts: list[str]) -> list[str] | None:
-    """What a collector makes of strings that are content where it is they alone, as mostly. None:
-    one has to be read more closely, or together with what stands before it."""
-    texts: list[str] = []
-    for text in raw_texts:
-        if len(text) <= _LONGEST_WORD and text in PROTOCOL_WORDS:
-            continue
-        if "\\" in text or (";" in text and "64," in text):
-            return None
-        if texts and _HEAD.match(text, 0, 2 * _SEAM):
-            return None
-        if text and not text.isspace():
-            texts.append(text)
-    return texts
-
-
-def within(texts: list[str], most_bytes: int) -> list[str]:
-    """The texts, if they are no more than may be looked at."""
-    if 4 * sum(map(len, texts)) > most_bytes and _bytes(texts) > most_bytes:  # guard: C17.byte-cap
-        raise Unscannable(OVER_CAP)
-    return texts
-
-
 class TextCollector:
     """Collects texts; remembers the first reason why a call cannot be read in full."""
 
@@ -87,7 +64,9 @@ class TextCollector:
 
     def texts(self) -> list[str]:
         """All of them, if the call could be read in full."""
-        texts = within(self._texts, self._max_bytes)
+        texts, most = self._texts, self._max_bytes
+        if 4 * sum(map(len, texts)) > most and _bytes(texts) > most:  # guard: C17.byte-cap
+            raise Unscannable(OVER_CAP)
         if self.unscannable is not None:
             raise Unscannable(self.unscannable)
         return texts

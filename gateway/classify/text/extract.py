@@ -15,13 +15,10 @@ from typing import Any
 from gateway.classify.text.collect import (
     LEAST_LONG,
     LEAST_SHORT,
-    MAX_NODES,
     OVER_CAP,
     PROTOCOL_WORDS,
     TextCollector,
     Unscannable,
-    plain_texts,
-    within,
 )
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
@@ -76,10 +73,10 @@ _ITEMS = frozenset(
     }
 )
 _WHO_SAYS_WHAT = frozenset({"role", "content"})
-_MOST_MESSAGES = MAX_NODES // 8  # five values each, and as many fields as there are words
 _STRINGS = frozenset({str})
 _TOOLS = frozenset({"function", "custom"})
 _MANY = 16  # numbers in a list, from which on they are looked at together
+_NO_CHAT = frozenset({"prompt", "input", "tools"})
 _PART_LISTS = frozenset({"content", "output", "summary"})
 
 
@@ -87,20 +84,18 @@ def extract_texts(payload: Payload, model: CatalogModel, max_bytes: int) -> list
     """What is to be scanned of a call. Raises Unscannable."""
     if not model.declared:
         raise Unscannable(UNDECLARED)
-    messages = _message_texts(payload.document) if isinstance(payload, DocumentCall) else None
-    if messages is not None and (texts := plain_texts(messages)) is not None:
-        return within(texts, max_bytes)
     collector = TextCollector(max_bytes)
-    if messages is not None:
-        collector.values(messages)
-    elif isinstance(payload, DocumentCall):
-        _document(payload.document, collector)
+    if isinstance(payload, DocumentCall):
+        if not _NO_CHAT.isdisjoint(payload.document):
+            _mark_inputs(payload.document, collector)
+        _walk(payload.document, collector)
     else:
         _tensors(payload, model, collector)
     return collector.texts()
 
 
-def _document(document: JsonDocument, collector: TextCollector) -> None:
+def _mark_inputs(document: JsonDocument, collector: TextCollector) -> None:
+    """What of these fields is not text."""
     for field in ("prompt", "input"):
         _token_ids(document.get(field), collector)
     if isinstance(document.get("prompt"), dict):
@@ -111,35 +106,6 @@ def _document(document: JsonDocument, collector: TextCollector) -> None:
     for tool in _dicts(document.get("tools")):
         if _type(tool, "function") not in _TOOLS:
             collector.mark("hosted_tool")
-    _walk(document, collector)
-
-
-def _message_texts(document: JsonDocument) -> list[str] | None:
-    """All strings, in their order, of a chat of who says what and no more, with settings that are
-    words or short numbers: most calls. None: the walk has to read it."""
-    if not document.keys() <= PROTOCOL_WORDS:  # guard: C17.unknown-field
-        return None
-    texts: list[Any] = []
-    for field, value in document.items():
-        kind = type(value)
-        if kind is str:
-            texts.append(value)
-        elif kind is list:
-            # guard: C17.message-list minus 1
-            if field != "messages" or len(value) > _MOST_MESSAGES:
-                return None
-            for message in value:
-                # guard: C17.message-fields minus 2
-                if type(message) is not dict or message.keys() != _WHO_SAYS_WHAT:
-                    return None
-                texts += message.values()
-        elif kind is int or kind is float:
-            if not LEAST_SHORT < value < LEAST_LONG:  # guard: C17.card-number
-                return None
-        elif kind is not bool and value is not None:
-            return None
-    # guard: C17.content-string -> return texts
-    return texts if _STRINGS.issuperset(map(type, texts)) else None
 
 
 def _token_ids(value: Any, collector: TextCollector) -> None:
@@ -172,23 +138,23 @@ def _walk(document: JsonDocument, collector: TextCollector) -> None:
             kind = type(item)
             if kind is str:
                 collector.values((item,))
-            elif kind is dict and item.keys() == _WHO_SAYS_WHAT and _is_plain(item):
+            elif (
+                kind is dict
+                and item.keys() == _WHO_SAYS_WHAT  # words that nobody has to look at
+                and _STRINGS.issuperset(map(type, item.values()))
+            ):
                 collector.count(4)
                 collector.values(item.values())
             elif kind is dict or kind is list:
                 open_.append((field, _entered(field, item, collector), kind is dict))
                 break
             elif kind is int or kind is float:
-                collector.number(item)
+                if not LEAST_SHORT < item < LEAST_LONG:
+                    collector.number(item)
             elif item is not None and kind is not bool:
                 collector.mark("value_type")
         else:
             open_.pop()
-
-
-def _is_plain(message: dict[Any, Any]) -> bool:
-    """Its keys are words of the protocol, which nobody has to look at."""
-    return _STRINGS.issuperset(map(type, message.values()))
 
 
 def _entered(
@@ -205,8 +171,9 @@ def _entered(
     if field in _PART_LISTS:
         _parts(value, collector)
     collector.count(len(value))
-    collector.characters(value)
-    collector.elements(value)
+    if value and type(value[0]) is not dict:
+        collector.characters(value)
+        collector.elements(value)
     if len(value) > _MANY and {int}.issuperset(map(type, value)) and collector.are_short(value):
         return iter(())
     return iter(value)

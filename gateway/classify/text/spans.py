@@ -13,7 +13,7 @@ from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.profile import Profile
 from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
-from gateway.classify.together import together
+from gateway.classify.scanner.together import together
 from gateway.config import ClassifySettings
 from gateway.core import ambient
 from gateway.core.types import Finding, Tightening

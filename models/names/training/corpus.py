@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gateway.classify.names.features import Features
-from gateway.classify.names.labels import BEGIN, INSIDE
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.features import Features
+from gateway.classify.names.model.labels import BEGIN, INSIDE
+from gateway.classify.names.model.words import cut
 from training import sets, templates
 from training.generate import Generator, joined, varied
 from training.sets import Sample

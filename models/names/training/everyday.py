@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from wordfreq import available_languages, top_n_list
 
-from gateway.classify.names.lexicon import word_hash
+from gateway.classify.names.model.lexicon import word_hash
 
 _WORDS = 200
 LATIN = "en de fr es it pt nl pl ca cs da fi fil hu id is lt lv ms nb ro sh sk sl sv tr vi".split()

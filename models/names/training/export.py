@@ -23,9 +23,9 @@ from onnx import helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import Tensor, nn
 
-from gateway.classify.names.features import COLUMNS, HASHES, PIECES, Features
-from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.features import COLUMNS, HASHES, PIECES, Features
+from gateway.classify.names.model.lexicon import Lexicon
+from gateway.classify.names.model.words import cut
 from training.student import SMALL_TABLES, Student
 
 TEXTS = Path(__file__).resolve().parent.parent / "text"

@@ -57,7 +57,7 @@ class Flat(nn.Module):
         self.exit = model.exit
 
     def forward(self, pieces: Tensor, words: Tensor, about: Tensor, first: Tensor) -> Tensor:
-        """gateway/classify/names/second.py says what these are."""
+        """gateway/classify/names/model/second.py says what these are."""
         known = self.small(about + self.begins).sum(1)
         at = torch.ones_like(pieces).cumsum(0) - 1
         x = self.widen(self.pieces(pieces)) + self.places(at) + known[words]

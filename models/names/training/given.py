@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from gateway.classify.names.lexicon import LexiconEntry, word_hash
+from gateway.classify.names.model.lexicon import LexiconEntry, word_hash
 
 NAMES: Final = Path(__file__).with_name("given_names.txt")
 KNOWN_AS_GIVEN: Final = 2

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from wordfreq import get_frequency_dict
 
-from gateway.classify.names.lexicon import LexiconEntry, word_hash
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.lexicon import LexiconEntry, word_hash
+from gateway.classify.names.model.words import cut
 from training import given as more
 from training.places import CITIES, REGIONS
 from training.pools import Pools

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from gateway.classify.names.features import Features
+from gateway.classify.names.model.features import Features
 from training.corpus import Example, Sources, inflector, labelled
 from training.generate import Generator
 from training.pools import Pools

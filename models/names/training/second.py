@@ -20,9 +20,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gateway.classify.names.features import HASHES, PIECES, Features
-from gateway.classify.names.labels import LABELS
-from gateway.classify.names.lexicon import Lexicon
+from gateway.classify.names.model.features import HASHES, PIECES, Features
+from gateway.classify.names.model.labels import LABELS
+from gateway.classify.names.model.lexicon import Lexicon
 from training.corpus import Example, Sources, labelled
 from training.loop import Steps, examples
 from training.train import vocabulary

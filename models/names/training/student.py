@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gateway.classify.names.features import HASHED, HASHES, PIECES
-from gateway.classify.names.labels import LABELS
+from gateway.classify.names.model.features import HASHED, HASHES, PIECES
+from gateway.classify.names.model.labels import LABELS
 
 SMALL_TABLES = {12: (9, 8), 13: (64, 12), 14: (13, 6), 15: (8, 8), 16: (9, 6), 17: (4, 6),
                 18: (4, 6), 19: (2, 2), 20: (4, 6)}  # fmt: skip

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from gateway.classify.names.features import Features
-from gateway.classify.names.lexicon import Lexicon
+from gateway.classify.names.model.features import Features
+from gateway.classify.names.model.lexicon import Lexicon
 from training.corpus import Sources
 from training.loop import Steps, examples
 from training.train import vocabulary

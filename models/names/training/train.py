@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gateway.classify.names.features import COLUMNS, Features
-from gateway.classify.names.lexicon import Lexicon
+from gateway.classify.names.model.features import COLUMNS, Features
+from gateway.classify.names.model.lexicon import Lexicon
 from training.corpus import Example, Sources
 from training.loop import Steps, examples
 from training.pools import Pools

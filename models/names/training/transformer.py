@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from gateway.classify.names.features import PIECES
-from gateway.classify.names.labels import LABELS
+from gateway.classify.names.model.features import PIECES
+from gateway.classify.names.model.labels import LABELS
 from training.corpus import Example
 from training.student import SMALL_TABLES
 

@@ -15,7 +15,7 @@ from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
-from gateway.core.deadline import Deadline
+from gateway.core.deadline import Clock, Deadline
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
@@ -67,10 +67,10 @@ MODELS = {
 }
 
 
-def make_classifier(pool: Any, settings: ClassifySettings | None = None) -> Classifier:
-    return Classifier(
-        settings or ClassifySettings(), Catalog(models=dict(MODELS)), pool, time.monotonic
-    )
+def make_classifier(
+    pool: Any, settings: ClassifySettings | None = None, clock: Clock = time.monotonic
+) -> Classifier:
+    return Classifier(settings or ClassifySettings(), Catalog(models=dict(MODELS)), pool, clock)
 
 
 @pytest.fixture

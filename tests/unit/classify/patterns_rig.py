@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify.patterns.engine import PatternEngine
+from gateway.classify.patterns.recognition import PatternHit
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scanner.engine import BlankNlpEngine, pin_suffix_list, silence
 
@@ -156,6 +157,15 @@ GLUE = (
 
 def findings(results: Any) -> Findings:
     return sorted((r.entity_type, r.start, r.end, r.score) for r in results)
+
+
+def of_hits(hits: Iterable[PatternHit]) -> Findings:
+    return sorted((hit.type, hit.start, hit.end, hit.score) for hit in hits)
+
+
+def found(engine: PatternEngine, text: str) -> Findings:
+    """All that an engine finds in an English text."""
+    return of_hits(engine.find(text, "en", engine.presidio.get_supported_entities("en"), 0.0))
 
 
 def generated(seed: int, words: int) -> str:

@@ -14,7 +14,6 @@ from gateway.classify.text.collect import (
     PROTOCOL_WORDS,
     TextCollector,
     Unscannable,
-    plain_texts,
 )
 from gateway.classify.text.extract import extract_texts
 from gateway.config.model_catalog import CatalogModel
@@ -62,50 +61,10 @@ def test_all_of_a_document_is_read_in_its_order(document: dict[str, Any]) -> Non
     assert as_the_walk_reads(document)._texts == plain._texts
 
 
-TURNS = st.lists(
-    st.fixed_dictionaries({"role": WORDS, "content": WORDS | st.text(max_size=100)}) | MESSAGES,
-    max_size=5,
-)
-CHATS = st.dictionaries(
-    st.sampled_from(["model", "messages", "seed", "user", "max_tokens", "stop", "top_k"]),
-    SCALARS | TURNS | st.text(max_size=100),
-    max_size=5,
-)
-
-
 def as_the_walk_reads(document: dict[str, Any]) -> TextCollector:
     collector = TextCollector(1 << 20)
-    extract_module._document(document, collector)
+    extract_module._walk(document, collector)
     return collector
-
-
-@settings(max_examples=600, deadline=None)
-@given(CHATS)
-def test_the_usual_chat_is_read_as_the_walk_reads_it(document: dict[str, Any]) -> None:
-    walked = as_the_walk_reads(document)
-    said = extract_module._message_texts(document)
-    if said is None:
-        return
-    collected = TextCollector(1 << 20)
-    collected.values(said)
-    assert (collected._texts, collected.unscannable) == (walked._texts, walked.unscannable)
-    assert plain_texts(said) in (None, walked._texts)
-    if plain_texts(said) is not None:
-        assert walked.unscannable is None
-
-
-@pytest.mark.parametrize(
-    ("said", "plain"),
-    [
-        (["chat", "user", "hello; there", " ", ""], ["chat", "hello; there"]),
-        (["12 34", "hello"], ["12 34", "hello"]),
-        (["hello", "12 34"], None),  # may go on with what stands before it
-        (["gpt", "look at data:image/png;base64,aGVsbG8="], None),
-        (["gpt", '["4111\\u0020"]'], None),
-    ],
-)
-def test_texts_that_need_no_closer_look(said: list[str], plain: list[str] | None) -> None:
-    assert plain_texts(said) == plain
 
 
 def test_more_messages_than_may_be_looked_at() -> None:
@@ -117,27 +76,6 @@ def test_more_messages_than_may_be_looked_at() -> None:
     assert len(read(most)) == most
     with pytest.raises(Unscannable, match="over_cap"):
         read(most + 1)
-
-
-def test_the_short_way_reads_a_usual_chat_and_no_other() -> None:
-    turns = [{"role": "user", "content": "hello"}, {"content": "hi", "role": "assistant"}]
-    usual = {"model": "chat", "messages": turns, "max_tokens": 100, "stream": False, "stop": None}
-    assert extract_module._message_texts(usual) == ["chat", "user", "hello", "hi", "assistant"]
-    others: list[dict[str, Any]] = [
-        {"top_k": 4},  # a field that is no word of the protocol
-        {"seed": 10**6},
-        {"temperature": float("nan")},
-        {"stop": ["end"]},
-        {"tools": turns},
-        {"metadata": {"name": "x"}},
-        {"messages": [*turns, {"role": "user", "content": None}]},
-        {"messages": [*turns, {"role": "user", "content": [{"type": "text", "text": "x"}]}]},
-        {"messages": [*turns, {"role": "user", "content": "x", "name": "y"}]},
-        {"messages": [*turns, {"role": "user", "name": "y"}]},
-        {"messages": [*turns, "x"]},
-    ]
-    for other in others:
-        assert extract_module._message_texts(usual | other) is None, other
 
 
 def test_no_word_of_the_protocol_tells_of_what_is_not_text() -> None:

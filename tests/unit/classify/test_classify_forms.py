@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.profile import Profile
-from gateway.classify.scanner.additions import is_card_number
+from gateway.classify.scanner.cards import is_card_number
 from gateway.classify.scanner.recognizers import OVERLAP, WINDOW, PresidioScanner, windows
 from gateway.classify.text import folding, normalise
 from gateway.config import ClassifySettings

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify import Restricting
-from gateway.classify import classifier as module
 from gateway.classify.classifier import Classifier
-from gateway.classify.evidence import Evidence
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.gate.database import PatternDatabase
+from gateway.classify.gate.evidence import Evidence
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.plan import Signs
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scanner.recognizers import PresidioScanner
+from gateway.classify.verdicts import patterns as module
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.types import Classification, Finding, InferenceRequest, Tightening

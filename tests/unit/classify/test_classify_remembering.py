@@ -20,6 +20,7 @@ from gateway.classify.profile import Profile
 from gateway.classify.scan_workers import worker
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
+from gateway.classify.verdicts.policies import CallerPolicies
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.operations.completions import COMPLETIONS
@@ -156,16 +157,20 @@ def test_another_tenant_s_verdicts_do_not_count(
     assert len(pool.asked) == 2
 
 
-def test_verdicts_are_of_the_policy_that_the_settings_make(kit: Any) -> None:
+def test_verdicts_are_of_the_policy_that_the_settings_make() -> None:
     """A reload makes a classifier of other settings. Its policy is in every digest."""
+
+    def version(settings: ClassifySettings, added: Tightening) -> str:
+        return CallerPolicies(settings, (), has_names=True).find(added).version
+
     policies = {
-        kit.make_classifier(Pool(), settings)._caller(added).policy
+        version(settings, added)
         for settings in (ClassifySettings(), ClassifySettings(deny_list=("Falcon",)))
         for added in (Tightening(), Tightening("strict"), Tightening(threshold=0.1))
     }
     assert len(policies) == 6
     idle = ClassifySettings(memory=MemorySettings(verdicts=5, taints=5), workers=3)
-    assert kit.make_classifier(Pool(), idle)._caller(Tightening()).policy in policies
+    assert version(idle, Tightening()) in policies
 
 
 def test_memory_of_verdicts_can_be_turned_off(pool: Pool, kit: Any) -> None:

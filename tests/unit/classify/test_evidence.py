@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from stdnum import iban
 
 from gateway.classify.conversations.memory import BETWEEN
-from gateway.classify.evidence import (
+from gateway.classify.gate.armed import ArmedGate
+from gateway.classify.gate.evidence import (
     ADDRESS,
     CARD_IN_GROUPS,
     FLAGS,
@@ -26,7 +27,6 @@ from gateway.classify.evidence import (
     is_sure_card,
     may_be_social_security,
 )
-from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
@@ -264,5 +264,5 @@ def test_what_has_neither_an_address_nor_a_long_number_is_not(text: str) -> None
 
 
 def test_no_part_of_presidio_is_loaded_for_it() -> None:
-    source = Path(__file__).parents[3] / "gateway" / "classify" / "evidence.py"
+    source = Path(__file__).parents[3] / "gateway" / "classify" / "gate" / "evidence.py"
     assert "presidio_analyzer" not in source.read_text("utf-8")

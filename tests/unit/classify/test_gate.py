@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
-from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 
 from gateway.classify import ScannerUnfit, canaries
 from gateway.classify.gate.armed import ArmedGate, known
@@ -143,15 +142,8 @@ def test_recognizers_of_types_that_do_not_restrict_need_nothing() -> None:
     assert recognizer_needs([Oracle()], frozenset({"OTHER"}), THRESHOLD) == Needs()
 
 
-def test_telephones_of_other_regions_are_unknown() -> None:
-    sought = frozenset({"PHONE_NUMBER"})
-    assert recognizer_needs([PhoneRecognizer()], sought, THRESHOLD).phones
-    other = PhoneRecognizer(supported_regions=["FR", "AT"])
-    assert recognizer_needs([other], sought, THRESHOLD).unknown
-
-
 def test_needs_survive_the_way_from_the_scanner() -> None:
-    needs = Needs((ExpressionNeed("A", "x", 2, ("w",)),), True, ("b",))
+    needs = Needs((ExpressionNeed("A", "x", 2, ("w",)),), ("b",))
     assert Needs.unpack(json.loads(json.dumps(needs.packed()))) == needs
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from gateway.classify import ScanLate
-from gateway.classify.scan_workers.long_reads import LONG, LongReads
-from gateway.classify.scan_workers.pool import ScanPool
+from gateway.classify.scan_workers.pool import LONG, ScanPool
+from gateway.classify.verdicts.budget import ReadingBudget
 from gateway.config import ClassifySettings
+from gateway.core import ambient
 from gateway.core.types import Finding
 from tests.unit.classify.test_classify_pool import spec
 
@@ -39,9 +40,9 @@ def say(size: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("size", "call_s", "least_s", "most_s"),
     [
-        (1_000, 60.0, 1.9, 2.0),
-        (LONG - 100, 60.0, 1.9, 2.0),
-        (5 * LONG, 60.0, 9.9, 10.1),
+        (1_000, 60.0, 2.0, 2.0),
+        (LONG - 100, 60.0, 2.0, 2.0),
+        (5 * LONG, 60.0, 10.0, 10.1),
         (16 * LONG, 60.0, 29.0, 30.0),  # half of what the call has
         (16 * LONG, 10.0, 4.0, 5.0),
         (16 * LONG, 3.0, 1.8, 2.0),
@@ -52,7 +53,7 @@ def test_time_for_reading_follows_length_and_the_calls_budget(
     size: int, call_s: float, least_s: float, most_s: float, kit: Any
 ) -> None:
     scanner = Scanner()
-    classifier = kit.make_classifier(scanner)
+    classifier = kit.make_classifier(scanner, clock=lambda: 0.0)
     found = asyncio.run(classifier.classify(kit.make_request(say(size), budget_s=call_s)))
     assert found.reason == "clear"
     assert least_s <= scanner.budgets_s[0] <= most_s
@@ -66,11 +67,17 @@ def test_more_text_than_the_cap_is_restricted(kit: Any) -> None:
     assert (found.reason, scanner.budgets_s) == ("over_cap", [])
 
 
-async def test_one_long_text_is_read_at_a_time() -> None:
-    reads, order = LongReads(), []
+def budget() -> ReadingBudget:
+    return ReadingBudget(60.0, ambient.monotonic_s)
+
+
+async def test_one_long_text_is_read_at_a_time(kit: Any) -> None:
+    reads, order, started_s = budget(), [], ambient.monotonic_s()
+    request = kit.make_request(say(100), budget_s=600.0)
+    late = kit.make_request(say(100), budget_s=0.0)
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
-    async def first() -> None:
+    async def first(_: float) -> None:
         begun.set()
         await goes_on.wait()
         order.append("first")
@@ -78,29 +85,31 @@ async def test_one_long_text_is_read_at_a_time() -> None:
     async def other(name: str) -> None:
         order.append(name)
 
-    one = asyncio.create_task(reads.read(LONG + 1, 60.0, first))
+    one = asyncio.create_task(reads.read(request, started_s, LONG + 1, first))
     await begun.wait()
-    two = asyncio.create_task(reads.read(LONG + 1, 60.0, lambda: other("second")))
-    await reads.read(LONG, 60.0, lambda: other("short"))
+    second = reads.read(request, started_s, LONG + 1, lambda _: other("second"))
+    two = asyncio.create_task(second)
+    await reads.read(request, started_s, LONG, lambda _: other("short"))
     with pytest.raises(ScanLate):
-        await reads.read(LONG + 1, 0.0, lambda: other("late"))
+        await reads.read(late, started_s - 600.0, LONG + 1, lambda _: other("late"))
     goes_on.set()
     await asyncio.gather(one, two)
     assert order == ["short", "first", "second"]
 
 
-async def test_a_long_read_that_fails_gives_its_turn_back() -> None:
-    async def fails() -> None:
+async def test_a_long_read_that_fails_gives_its_turn_back(kit: Any) -> None:
+    async def fails(_: float) -> None:
         raise ScanLate
 
-    async def reads_it() -> str:
+    async def reads_it(_: float) -> str:
         return "read"
 
-    reads = LongReads()
+    reads, started_s = budget(), ambient.monotonic_s()
+    request = kit.make_request(say(100), budget_s=600.0)
     for _ in range(3):
         with pytest.raises(ScanLate):
-            await reads.read(LONG + 1, 60.0, fails)
-    assert await reads.read(LONG + 1, 60.0, reads_it) == "read"
+            await reads.read(request, started_s, LONG + 1, fails)
+    assert await reads.read(request, started_s, LONG + 1, reads_it) == "read"
 
 
 async def test_a_second_scanner_is_started_for_the_first_long_text() -> None:

@@ -13,9 +13,9 @@ import pytest
 from gateway.classify import ScannerUnfit
 from gateway.classify.classifier import Classifier, names_search
 from gateway.classify.names import Names, engines
-from gateway.classify.names.local import LocalNames
-from gateway.classify.names.presidio import PresidioNames
-from gateway.classify.names.triton import TritonNames
+from gateway.classify.names.engines.local import LocalNames
+from gateway.classify.names.engines.presidio import PresidioNames
+from gateway.classify.names.engines.triton import TritonNames
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel

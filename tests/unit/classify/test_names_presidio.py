@@ -16,8 +16,8 @@ from spacy.training import Example
 
 from gateway.classify import NoScan, ScanFailed, ScannerUnfit
 from gateway.classify.names import FULL_NAME
-from gateway.classify.names.local import UnmeasuredLanguage
-from gateway.classify.names.presidio import PresidioNames, languages, worker_spec
+from gateway.classify.names.engines.local import UnmeasuredLanguage
+from gateway.classify.names.engines.presidio import PresidioNames, languages, worker_spec
 from gateway.config import ClassifySettings, NamesSettings
 from gateway.core.types import Finding
 

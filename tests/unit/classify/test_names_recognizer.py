@@ -8,7 +8,7 @@ from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
 from gateway.classify.names import FULL_NAME
 from gateway.classify.names.canaries import CANARIES
-from gateway.classify.names.card import WEIGHTS, card
+from gateway.classify.names.model.card import WEIGHTS, card
 from gateway.classify.names.recognizer import NamesRecognizer, loaded
 from gateway.classify.scanner.engine import BlankNlpEngine
 

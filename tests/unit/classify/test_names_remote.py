@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScanLate
-from gateway.classify.names import remote
-from gateway.classify.names.features import COLUMNS
-from gateway.classify.names.labels import LABELS
-from gateway.classify.names.remote import MOST_WINDOWS, RemoteModel
+from gateway.classify.names.engines import remote
+from gateway.classify.names.engines.remote import MOST_WINDOWS, RemoteModel
+from gateway.classify.names.model.features import COLUMNS
+from gateway.classify.names.model.labels import LABELS
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
 from gateway.core.types import (

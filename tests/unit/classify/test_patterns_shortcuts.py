@@ -5,26 +5,23 @@ from __future__ import annotations
 import random
 import stat
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hyperscan
-import phonenumbers
 import pytest
 import regex
-from phonenumbers import PhoneMetadata, PhoneNumberMatcher
 from presidio_analyzer import Pattern, PatternRecognizer
 from presidio_analyzer.predefined_recognizers import PhoneRecognizer
 
-from gateway.classify.patterns import automaton, numbering, phones, proxies, syntax
+from gateway.classify.patterns import automaton, syntax
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.automaton import Automaton, fingerprint
 from gateway.classify.patterns.engine import PatternEngine
 from gateway.classify.patterns.finder import ExpressionFinder
 from gateway.classify.patterns.gate import PatternGate
-from gateway.classify.patterns.numbering import Numbering
 from gateway.classify.patterns.store import BlobStore
 from tests.unit.classify import patterns_rig as rig
 
@@ -115,7 +112,7 @@ def test_the_finder_yields_what_the_expression_yields(expression: str, flags: in
 
 def test_nearly_all_of_presidios_expressions_have_a_gate() -> None:
     engine = rig.patterns_over(rig.complete_engine())
-    plan = engine._plan("en", None, None)
+    plan = engine._plan("en", tuple(engine.presidio.get_supported_entities("en")))
     assert not plan.wholes or all(not isinstance(w, PatternRecognizer) for w in plan.wholes)
     assert not plan.ungated
 
@@ -193,218 +190,6 @@ def test_more_classes_than_bytes_over_match_and_never_under_match() -> None:
     assert len({alphabet.encode(chr(0x400 + n)) for n in numbers}) < len(numbers)
 
 
-# Telephones
-
-
-NUMBERS = 300 if not rig.EVERYTHING else 6000
-REGIONS = (
-    *PhoneRecognizer.DEFAULT_SUPPORTED_REGIONS,
-    *("RU", "IT", "AR", "MX", "LT", "PL", "KZ", "AU", "CI", "GG"),
-)
-
-
-def _as_phonenumbers_has_it(digits: str, region: str) -> bool:
-    found = list(PhoneNumberMatcher(digits, region))
-    return [(m.start, m.end) for m in found] == [(0, len(digits))]
-
-
-def _dialled(region: str, count: int) -> Iterator[str]:
-    """Numbers of the region, nearly its numbers, and others; with prefixes of every sort."""
-    rng = random.Random(region)
-    metadata: Any = PhoneMetadata.metadata_for_region(region)
-    code, trunk = str(metadata.country_code), metadata.national_prefix or "0"
-    examples = [
-        phonenumbers.national_significant_number(example)
-        for kind in range(11)
-        if (example := phonenumbers.example_number_for_type(region, kind)) is not None
-    ]
-    prefixes = ["", "", trunk, trunk * 2, "1", "00", "011", code, "0" + code, code + trunk, "90"]
-    prefixes += ["00" + code, "011" + code, "0015", "00800", "001", "0044", "0039", "007", "9"]
-    for _ in range(count):
-        digits = list(rng.choice(examples))
-        if rng.random() < 0.3:
-            digits = rng.choices("0123456789", k=rng.randint(3, 13))
-        for _ in range(rng.choice((0, 0, 1, 1, 2, 4))):
-            digits[rng.randrange(len(digits))] = rng.choice("0123456789")
-        end = len(digits) - (rng.random() < 0.1)
-        yield rng.choice(prefixes) + "".join(digits[:end]) + ("7" if rng.random() < 0.1 else "")
-
-
-@pytest.mark.parametrize("region", REGIONS)
-def test_the_verdict_on_digits_is_that_of_phonenumbers(region: str) -> None:
-    own, found = Numbering.for_region(region), 0
-    for digits in filter(lambda d: 3 < len(d) <= 20, _dialled(region, NUMBERS)):
-        expected = _as_phonenumbers_has_it(digits, region)
-        assert own.has(digits) == expected, digits
-        assert not expected or own.has_like(digits[0], len(digits)), digits
-        found += expected
-    assert found > NUMBERS // 20
-
-
-@pytest.mark.parametrize("region", REGIONS)
-def test_the_verdict_on_digits_behind_a_plus_is_that_of_phonenumbers(region: str) -> None:
-    code, found = Numbering.for_region(region).country_code, 0
-    for national in _dialled(region, NUMBERS):
-        digits = code + national
-        if len(digits) <= 20:
-            expected = _as_phonenumbers_has_it("+" + digits, "US")
-            assert numbering.is_international(digits) == expected, digits
-            found += expected
-    assert found > NUMBERS // 60
-
-
-def test_a_plus_without_a_country_code_is_left_to_phonenumbers() -> None:
-    candidates = phones.PhoneCandidates("", ("US", "DE"))
-    assert numbering.country_code("2101234567") is None
-    assert candidates.as_number("+210 1234567") is None
-    assert candidates.as_number("+49 30 901820") == 0b11
-    assert candidates.as_number("030 901820") == 0b10
-    assert candidates.as_number("030 901820 x1") is None
-
-
-def test_regions_with_numbers_of_three_digits_or_fewer_are_not_understood() -> None:
-    """Of two digits phonenumbers takes some writings and others not."""
-    assert (
-        min(Numbering.for_region(region).least_digits for region in phonenumbers.SUPPORTED_REGIONS)
-        > 3
-    )
-
-
-PHONE_TEXTS = (
-    *(v for v in rig.VALUES if sum(c.isdigit() for c in v) > 3),
-    *(
-        "(+1) 425 882 8080",
-        "+0044 20 7946 0958",
-        "+1 425 882 8080 / 8081",
-        "+49 (0)30 901820",
-        "1 ext 2345678",
-        "+\uff1049 30 901820",
-    ),
-    *(
-        "٠٢٠٧٩٤٦٠٩٥٨",
-        "020\u20117946\u20110958",
-        "tel:020 7946 0958;ext=12",
-        "12/12/2012 020 7946 0958",
-    ),
-    *(
-        "425 882 8080\n425 882 8081",
-        "a4258828080",
-        "$4258828080",
-        "4258828080é",
-        "4258828080 x 1 2 3",
-    ),
-    *(
-        "1 2 3 4 5 6 7 8 9 0 1 2 3",
-        "(425) 882-8080 (206) 882-8080",
-        "+1 425 882 8080+1 425 882 8081",
-    ),
-    *("+8", "+12", "+1234567890123456789", "00 1 425 882 8080", "011 1 425 882 8080", "0"),
-)
-
-
-def test_telephones_are_found_as_presidio_finds_them_one_by_one_and_together() -> None:
-    recognizer = PhoneRecognizer()
-    for text in (*PHONE_TEXTS, " ".join(PHONE_TEXTS), "; ".join(PHONE_TEXTS)):
-        hits = {(r.start, r.end) for r in recognizer.analyze(text, [])}
-        found = phones.find(recognizer, text)
-        outer = {
-            (s, e) for s, e in found
-            if not any(a <= s and e <= b and (a, b) != (s, e) for a, b in found)
-        }  # fmt: skip
-        assert outer == hits, text
-
-
-SIGNS = (
-    *(" ", "-", ".", "/", " - ", "(", ") ", "  ", "", "", "", "- ", " / ", "[", "]", "+", "\u2013"),
-    *(" ext ", "x", ",", "; ", ":00", "\n", "a", "$", "é", " 12 ", "-1-"),
-)
-
-
-def _written(rng: random.Random, numbers: Sequence[str]) -> str:
-    """A few numbers with signs anywhere in them and between them."""
-    parts = [rng.choice(("", "call ", "id=", "$", "12 ", "1/2/2003 "))]
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        number = rng.choice(("", "", "+", "(", "(+")) + rng.choice(numbers)
-        for _ in range(rng.choice((0, 1, 2, 3, 4, 8))):
-            at = rng.randrange(len(number) + 1)
-            number = number[:at] + rng.choice(SIGNS) + number[at:]
-        parts += [number, rng.choice((*SIGNS, " or ", " call "))]
-    return "".join(parts)
-
-
-def test_telephones_in_any_writing_are_found_as_phonenumbers_finds_them() -> None:
-    recognizer, rng = PhoneRecognizer(), random.Random(11)
-    regions = recognizer.supported_regions
-    numbers = [n for region in (*regions, "IT", "AR", "MX") for n in _dialled(region, NUMBERS // 3)]
-    found = 0
-    for _ in range(NUMBERS * 2):
-        text = _written(rng, numbers)
-        expected = {
-            (m.start, m.end) for region in regions for m in PhoneNumberMatcher(text, region)
-        }
-        assert phones.find(recognizer, text) == expected, text
-        found += len(expected)
-    assert found > NUMBERS // 10
-
-
-def test_where_the_gate_of_telephones_is_shut_there_is_none() -> None:
-    recognizer = PhoneRecognizer()
-    key = phones.gate_expression(recognizer)
-    automaton = Automaton.build([key])
-    for text in (*PHONE_TEXTS, *(rig.generated(seed, 6) for seed in range(300))):
-        if not _ends(automaton, automaton.alphabet.encode(text)):
-            assert not recognizer.analyze(text, []), text
-
-
-def test_a_text_of_more_tries_than_phonenumbers_makes_is_left_to_it() -> None:
-    text = "1. 2. 3. 4. 5. 6. 7. 8. 9. 0\n" * 4_000 + "(212) 555-0123"
-    recognizer = PhoneRecognizer(supported_regions=["US"])
-    expected = {(r.start, r.end) for r in recognizer.analyze(text, [])}
-    assert expected == set()  # it gave up long before the number
-    assert phones.find(recognizer, text) == expected
-
-
-@pytest.mark.parametrize(
-    "recognizer",
-    [
-        PhoneRecognizer(leniency=0),
-        PhoneRecognizer(supported_regions=["XX"]),
-        type("Mine", (PhoneRecognizer,), {})(),
-    ],
-    ids=["possible numbers", "no such region", "a class of its own"],
-)
-def test_other_telephone_recognizers_run_as_they_are(recognizer: PhoneRecognizer) -> None:
-    assert not phones.is_understood(recognizer)
-
-
-# Recognizers with an `analyze` of their own
-
-
-def test_a_stand_in_finds_all_of_another_text() -> None:
-    """The scan is of one text; who searches another in the middle of it gets all of that."""
-    key = (r"\d+", USUAL)
-    automaton = Automaton.build([key])
-    stand_in = proxies.ScannedExpression(key, regex.compile(*key))
-    with proxies.scanned(proxies.Scan("no digits", b"no digits", {}, automaton)):
-        assert [m[0] for m in stand_in.finditer("1 and 2", timeout=5)] == ["1", "2"]
-        assert list(stand_in.finditer("no digits")) == []
-    assert stand_in.fullmatch("12")
-    assert [m[0] for m in stand_in.finditer("1 and 2")] == ["1", "2"]
-
-
-def test_a_stand_in_is_used_only_while_its_recognizer_asks_with_the_same_flags() -> None:
-    class Own(PatternRecognizer):
-        def analyze(self, text: str, *_: Any, **__: Any) -> Any:
-            return super().analyze(text, [], regex_flags=regex.IGNORECASE)
-
-    engine = PatternEngine(
-        rig.engine_of(rig.registry_of(Own("A", patterns=[Pattern("a", "^a", 0.5)]))),
-        BlobStore(None),
-    )
-    assert engine.wait(60)
-    assert len(engine.analyze("a\na", "en")) == 1  # `^` is no line's start without MULTILINE
-
-
 # The database
 
 
@@ -444,9 +229,7 @@ def test_what_hyperscan_refuses_even_coarsened_is_never_skipped() -> None:
     recognizer = PatternRecognizer("W", patterns=[Pattern("w", wide, 0.5)], global_regex_flags=0)
     engine = PatternEngine(rig.engine_of(rig.registry_of(recognizer)), BlobStore(None))
     assert engine.wait(60)
-    assert rig.findings(engine.analyze(text, "en")) == rig.findings(
-        engine.presidio.analyze(text, "en")
-    )
+    assert rig.found(engine, text) == rig.findings(engine.presidio.analyze(text, "en"))
 
 
 def test_only_the_longest_are_tried_alone_until_hyperscan_takes_the_rest(
@@ -471,10 +254,10 @@ def test_while_nothing_is_built_everything_runs(tmp_path: Path) -> None:
         rig.registry_of(PhoneRecognizer(), PatternRecognizer("D", deny_list=["x"]))
     )
     engine = PatternEngine(presidio, BlobStore(tmp_path))
-    first = engine.analyze("x (212) 555-0123", "en")  # whether or not the builder was quicker
+    first = rig.found(engine, "x (212) 555-0123")  # whether or not the builder was quicker
     assert engine.wait(60)
     assert engine.gated
-    assert rig.findings(first) == rig.findings(engine.analyze("x (212) 555-0123", "en"))
+    assert first == rig.found(engine, "x (212) 555-0123")
     assert len(first) == 2
 
 
@@ -554,9 +337,9 @@ def test_threads_scan_with_scratches_of_their_own() -> None:
 
     engine = rig.patterns_over(rig.default_engine("en"))
     texts = [rig.generated(seed, 20) for seed in range(40)]
-    expected = [rig.findings(engine.analyze(text, "en")) for text in texts]
+    expected = [rig.found(engine, text) for text in texts]
     with ThreadPoolExecutor(4) as threads:
-        found = threads.map(lambda text: rig.findings(engine.analyze(text, "en")), texts * 3)
+        found = threads.map(lambda text: rig.found(engine, text), texts * 3)
     assert list(found) == expected * 3
 
 

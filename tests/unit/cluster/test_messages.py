@@ -48,7 +48,6 @@ from gateway.core.types import (
     Decision,
     DocumentCall,
     Endpoint,
-    Frame,
     GrpcMessage,
     JsonBody,
     RequestedOutput,
@@ -160,7 +159,9 @@ def test_a_call_with_more_behind_it_is_refused() -> None:
     ],
     ids=repr,
 )
-def test_a_frame_comes_out_as_it_went_in(frame: Frame) -> None:
+def test_a_frame_comes_out_as_it_went_in(
+    frame: RestBody | GrpcMessage | JsonBody | ServerEvent,
+) -> None:
     async def main() -> None:
         packed_frame = pack_frame(frame)
         for size in (1, 3, len(packed_frame)):

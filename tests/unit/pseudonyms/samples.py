@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from gateway.classify.pseudonyms.answers.restorer import Restorer
 from gateway.classify.pseudonyms.ledger import SurrogateLedger
 from gateway.classify.pseudonyms.masking import Masked, Masker
-from gateway.classify.pseudonyms.restoring import Restorer
 from gateway.core.types import Finding
 
 VALUES: tuple[tuple[str, str], ...] = (

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.pseudonyms.answers import RestoredFrames
-from gateway.classify.pseudonyms.ledger import SurrogateForm
-from gateway.classify.pseudonyms.restoring import Restorer
+from gateway.classify.pseudonyms.answers.frames import RestoredFrames
+from gateway.classify.pseudonyms.answers.restorer import Restorer
+from gateway.classify.pseudonyms.forms import SurrogateForm
 from gateway.core.errors import GatewayError, UpstreamFailed, UpstreamUnreachable
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS

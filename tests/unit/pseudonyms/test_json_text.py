@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.classify.pseudonyms.answers import PARSED_BYTES, RestoredFrames, restored_body
+from gateway.classify.pseudonyms.answers.frames import PARSED_BYTES, RestoredFrames, restored_body
+from gateway.classify.pseudonyms.answers.json_text import UNCHANGED_KEYS, Stopped, restored_text
+from gateway.classify.pseudonyms.answers.restorer import Channel, RestoredPiece, Restorer
 from gateway.classify.pseudonyms.documents import changed
-from gateway.classify.pseudonyms.json_text import UNCHANGED_KEYS, Stopped, restored_text
-from gateway.classify.pseudonyms.ledger import SurrogateForm
-from gateway.classify.pseudonyms.restoring import Channel, RestoredPiece, Restorer
+from gateway.classify.pseudonyms.forms import SurrogateForm
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec

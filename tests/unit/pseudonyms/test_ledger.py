@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from gateway.classify.pseudonyms import PseudonymDoubt
+from gateway.classify.pseudonyms.answers.restorer import Restorer
 from gateway.classify.pseudonyms.ledger import MAX_VALUES, SurrogateLedger
-from gateway.classify.pseudonyms.restoring import Restorer
 from tests.unit.pseudonyms.samples import MASKER, VALUES, found, masked, masked_one
 
 

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from gateway.classify.pseudonyms.answers.restorer import Channel, Restorer
 from gateway.classify.pseudonyms.ledger import SurrogateLedger
-from gateway.classify.pseudonyms.restoring import Channel, Restorer
 from tests.unit.pseudonyms.samples import MASKER, found
 
 CARD = "4539 1488 0343 6467"

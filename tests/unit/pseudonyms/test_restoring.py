@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.pseudonyms.ledger import SurrogateForm
-from gateway.classify.pseudonyms.restoring import Channel, Restorer
+from gateway.classify.pseudonyms.answers.restorer import Channel, Restorer
+from gateway.classify.pseudonyms.forms import SurrogateForm
 from tests.unit.pseudonyms.samples import VALUES, masked, masked_one
 
 WORDS = st.sampled_from(

@@ -10,8 +10,8 @@ import pytest
 from stdnum import iban, luhn
 from stdnum.gb import nhs
 
-from gateway.classify.pseudonyms.lists import FAMILY, GIVEN, MAILBOXES, STREETS
 from gateway.classify.pseudonyms.surrogates import MAKERS, unlabelled
+from gateway.classify.pseudonyms.values.lists import FAMILY, GIVEN, MAILBOXES, STREETS
 from tests.unit.pseudonyms.samples import VALUES
 
 SEEDS = range(40)

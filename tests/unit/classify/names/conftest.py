@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.classify.names.card import WEIGHTS
+from gateway.classify.names.model.card import WEIGHTS
 
 FILES = ("first.onnx", "second.onnx", "pieces.txt", "lexicon.npz", "languages.npz", "card.json")
 

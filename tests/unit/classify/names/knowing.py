@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from gateway.classify.names.features import GAP, Features
-from gateway.classify.names.labels import BEGIN, LABELS
-from gateway.classify.names.lexicon import Lexicon
-from gateway.classify.names.tagger import Tagger
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.features import GAP, Features
+from gateway.classify.names.model.labels import BEGIN, LABELS
+from gateway.classify.names.model.lexicon import Lexicon
+from gateway.classify.names.model.tagger import Tagger
+from gateway.classify.names.model.words import cut
 
 Rows = npt.NDArray[np.int32]
 Logits = npt.NDArray[np.float32]

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 
 from gateway.classify import NoScan
-from gateway.classify.names import local
-from gateway.classify.names.local import NamesReader, ReaderThread, UnmeasuredLanguage
+from gateway.classify.names.engines import local
+from gateway.classify.names.engines.local import NamesReader, ReaderThread, UnmeasuredLanguage
 from gateway.core.types import Finding
 
 from .knowing import tagger_that_knows

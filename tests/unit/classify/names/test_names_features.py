@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.names import features as f
-from gateway.classify.names.features import (
+from gateway.classify.names.model import features as f
+from gateway.classify.names.model.features import (
     COLUMNS,
     GAP,
     HASHED,
@@ -20,8 +20,8 @@ from gateway.classify.names.features import (
     hashes,
     sign_feature,
 )
-from gateway.classify.names.lexicon import Lexicon, LexiconEntry, word_hash
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.lexicon import Lexicon, LexiconEntry, word_hash
+from gateway.classify.names.model.words import cut
 
 from .knowing import plain_features
 

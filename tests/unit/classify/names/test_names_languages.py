@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify import ScannerUnfit
-from gateway.classify.names import languages as languages_module
 from gateway.classify.names.canaries import OTHER_SCRIPTS
-from gateway.classify.names.card import WEIGHTS, card
-from gateway.classify.names.languages import Languages, foreign_script
-from gateway.classify.names.lexicon import Lexicon, word_hash
-from gateway.classify.names.words import cut
+from gateway.classify.names.model import languages as languages_module
+from gateway.classify.names.model.card import WEIGHTS, card
+from gateway.classify.names.model.languages import Languages, foreign_script
+from gateway.classify.names.model.lexicon import Lexicon, word_hash
+from gateway.classify.names.model.words import cut
 
 EVERYDAY = {
     "en": "the of and to in is you that it he was for on are with as his they at be this from",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScannerUnfit
-from gateway.classify.names.local import LocalNames, NamesReader
-from gateway.classify.names.tagger import Tagger
+from gateway.classify.names.engines.local import LocalNames, NamesReader
+from gateway.classify.names.model.tagger import Tagger
 
 from .knowing import Knows, plain_features, tagger_that_knows
 from .reading import FAR_S, THRESHOLDS

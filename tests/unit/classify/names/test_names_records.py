@@ -12,9 +12,9 @@ import pytest
 
 from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON, is_lone
+from gateway.classify.names.engines.local import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.forms import find_in_all_forms
-from gateway.classify.names.local import NamesReader, UnmeasuredLanguage
-from gateway.classify.names.people import read
+from gateway.classify.names.records.people import read
 from gateway.core.types import Finding
 from tests.unit.classify.names import records_rig as rig
 from tests.unit.classify.names.test_names_weights import SURNAMES

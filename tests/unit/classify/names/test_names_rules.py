@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.names import FULL_NAME
+from gateway.classify.names.model.tagger import Mention
 from gateway.classify.names.rules import LONE_NAME, findings, identifies
-from gateway.classify.names.tagger import Mention
 
 THRESHOLDS = {"full": 0.4, "lone": 0.6, "address": 0.5, "handle": 0.1, "named_handle": 0.7}
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.names import second as s
-from gateway.classify.names.features import COLUMNS, PIECES
-from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
-from gateway.classify.names.local import NamesReader, ReaderThread
-from gateway.classify.names.second import (
+from gateway.classify.names.engines.local import NamesReader, ReaderThread
+from gateway.classify.names.model import second as s
+from gateway.classify.names.model.features import COLUMNS, PIECES
+from gateway.classify.names.model.labels import BEGIN, INSIDE, LABELS
+from gateway.classify.names.model.second import (
     CONTEXT,
     STRETCH,
     DoubtThresholds,
@@ -22,8 +22,8 @@ from gateway.classify.names.second import (
     piece_counts,
     stretches,
 )
-from gateway.classify.names.tagger import WINDOW, Tagger
-from gateway.classify.names.words import cut
+from gateway.classify.names.model.tagger import WINDOW, Tagger
+from gateway.classify.names.model.words import cut
 
 from .knowing import HERE, Knows, Logits, Rows, nothing, plain_features
 from .reading import THRESHOLDS, outcome, scenario

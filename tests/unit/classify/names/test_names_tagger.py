@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.names import tagger as t
-from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
-from gateway.classify.names.tagger import MARGIN, WINDOW, Mention, Tagger, mentions
-from gateway.classify.names.words import cut
+from gateway.classify.names.model import tagger as t
+from gateway.classify.names.model.labels import BEGIN, INSIDE, LABELS
+from gateway.classify.names.model.tagger import MARGIN, WINDOW, Mention, Tagger, mentions
+from gateway.classify.names.model.words import cut
 
 from .knowing import SEEN, Knows, Logits, Rows, Surroundings, nothing, plain_features
 

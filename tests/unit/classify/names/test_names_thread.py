@@ -10,9 +10,9 @@ import pytest
 import uvloop
 
 from gateway.classify import ScannersBusy
-from gateway.classify.names import local
-from gateway.classify.names.local import NamesReader, ReaderThread
-from gateway.classify.names.tagger import Tagger
+from gateway.classify.names.engines import local
+from gateway.classify.names.engines.local import NamesReader, ReaderThread
+from gateway.classify.names.model.tagger import Tagger
 from gateway.core.types import Finding
 
 from .knowing import Logits, Rows, nothing, plain_features, tagger_that_knows

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScanLate
-from gateway.classify.names import local
-from gateway.classify.names.local import NamesReader, ReaderThread, UnmeasuredLanguage
-from gateway.classify.names.tagger import Tagger
+from gateway.classify.names.engines import local
+from gateway.classify.names.engines.local import NamesReader, ReaderThread, UnmeasuredLanguage
+from gateway.classify.names.model.tagger import Tagger
 from gateway.core.types import Finding
 
 from .knowing import Logits, Rows, nothing, plain_features

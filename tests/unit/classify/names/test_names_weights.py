@@ -15,10 +15,10 @@ import pytest
 from gateway.classify import NoScan
 from gateway.classify.names import FULL_NAME
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.card import card
-from gateway.classify.names.local import LocalNames, NamesReader
-from gateway.classify.names.tagger import MARGIN, WINDOW, OnnxModel, Tagger, load_features
-from gateway.classify.names.words import cut
+from gateway.classify.names.engines.local import LocalNames, NamesReader
+from gateway.classify.names.model.card import card
+from gateway.classify.names.model.tagger import MARGIN, WINDOW, OnnxModel, Tagger, load_features
+from gateway.classify.names.model.words import cut
 from gateway.core.types import Finding
 
 NAMES = "Margaret Whitfield"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.names.words import Case, WordGap, cut, handles, letter_case
+from gateway.classify.names.model.words import Case, WordGap, cut, handles, letter_case
 
 E_ACUTE = "e\u0301"
 

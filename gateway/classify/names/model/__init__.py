@@ -1,0 +1,1 @@
+"""The tagger that ships with the gateway: its words, its features, its two models."""

@@ -1,0 +1,122 @@
+"""People whom only a whole call tells of: parts of a name in fields and messages far apart.
+
+Verdicts on the texts of a call are remembered piece by piece, so a search by the names model never
+reads all of a long conversation at once. What is looked for here needs all of it and costs little:
+keys of names with their values, and what stands around a particular of somebody.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+from gateway.classify import ScanFailed, TooMany
+from gateway.classify.conversations.memory import BETWEEN
+from gateway.classify.names import Names
+from gateway.classify.names.forms import off_loop
+from gateway.classify.names.records.keys import NamePart, keys
+from gateway.classify.names.records.lone import lifted
+from gateway.classify.names.records.particulars import NearbyParticulars
+from gateway.classify.names.records.people import (
+    MOST_QUESTIONS,
+    NOTHING,
+    NamesQuery,
+    RecordReading,
+    read,
+)
+from gateway.classify.names.records.tables import placed
+from gateway.classify.names.records.unescaped import Unescaped, unescaped
+from gateway.core import ambient
+from gateway.core.types import DocumentCall, Finding, Payload
+
+_MANY_LINES = re.compile(r"[\n\r]|\\[nr]")
+
+
+async def people_findings(
+    names: Names, payload: Payload, texts: Sequence[str], budget_s: float, allowed: Sequence[str]
+) -> list[Finding]:
+    """Those whose names stand in parts anywhere in the call. Their places mean nothing. `texts` are
+    the strings that are read of it. Raises `NoScan` as `Names.find` does."""
+    until_s = ambient.monotonic_s() + budget_s
+    size = sum(map(len, texts))
+    reading = await off_loop(size, until_s, _read, payload, texts, allowed)
+    if reading.people or not reading.questions:
+        return list(reading.people)
+    answers = await names.find(
+        [question.text for question in reading.questions], until_s - ambient.monotonic_s()
+    )
+    if len(answers) != len(reading.questions):
+        raise ScanFailed("the answer does not fit the question")
+    return [
+        finding
+        for question, answer in zip(reading.questions, answers, strict=True)
+        for finding in question.findings(answer)
+    ]
+
+
+async def lone_people(
+    names: Names, payload: Payload, texts: Sequence[str], budget_s: float, allowed: Sequence[str]
+) -> list[Finding]:
+    """Lone names near a particular of somebody (a date of birth, a number, a diagnosis), as the
+    identifying ones that they are there. Asked for where the texts hold lone names at all. Raises
+    `NoScan` as `Names.find` does."""
+    until_s = ambient.monotonic_s() + budget_s
+    windows = await off_loop(sum(map(len, texts)), until_s, _windows, payload, texts)
+    if not windows:
+        return []
+    answers = await names.find(windows, until_s - ambient.monotonic_s())
+    if len(answers) != len(windows):
+        raise ScanFailed("the answer does not fit the question")
+    return [
+        finding
+        for window, findings in zip(windows, answers, strict=True)
+        for finding in lifted(window, findings)
+        if window[finding.start : finding.end] not in allowed
+    ]
+
+
+def _whole(payload: Payload, texts: Sequence[str]) -> str:
+    """The call as one record: with its numbers, and with the words that are no content."""
+    if isinstance(payload, DocumentCall):
+        return json.dumps(payload.document, ensure_ascii=False)
+    return BETWEEN.join(texts)
+
+
+def _read(payload: Payload, texts: Sequence[str], allowed: Sequence[str]) -> RecordReading:
+    if not _announces(unescaped(BETWEEN.join(texts))):
+        return NOTHING
+    people: list[Finding] = []
+    questions: dict[str, NamesQuery] = {}
+    for text in (_whole(payload, texts), *_tables(payload, texts)):
+        reading = read(text, allowed)
+        people += reading.people
+        questions |= {question.text: question for question in reading.questions}
+        if len(questions) > MOST_QUESTIONS:
+            raise TooMany("more names in parts than may be asked about")
+    return RecordReading(tuple(people), tuple(questions.values()))
+
+
+def _tables(payload: Payload, texts: Sequence[str]) -> Iterator[str]:
+    """Texts that may hold one. Between the commas of a document its columns are not to be told."""
+    if isinstance(payload, DocumentCall):
+        yield from (text for text in texts if _MANY_LINES.search(text))
+
+
+def _announces(joined: Unescaped) -> bool:
+    """Whether a key in it is a person's alone, two may be together, one stands in a call that tells
+    a particular of somebody, or names have places in it."""
+    weak: set[NamePart] = set()
+    for key in keys(joined.text, joined.folded):
+        weak.add(key.part)
+        if key.strong or {NamePart.GIVEN, NamePart.FAMILY} <= weak:
+            return True
+    if weak and NearbyParticulars(joined.folded):
+        return True
+    return any(row.fields for row in placed(joined))
+
+
+def _windows(payload: Payload, texts: Sequence[str]) -> list[str]:
+    """What stands around the particulars in the call."""
+    whole = unescaped(_whole(payload, texts))
+    return [whole.text[start:end] for start, end in NearbyParticulars(whole.folded)]

@@ -1,0 +1,1 @@
+"""Originals back into answers."""

@@ -1,0 +1,1 @@
+"""What values are made of: names, addresses, numbers and their spellings."""

@@ -1,0 +1,1 @@
+"""The stages of a verdict that `Classifier` puts together."""

@@ -1,0 +1,67 @@
+"""What restricts each caller: the settings, and what its key and its tenant add to them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from gateway.classify.names import LOOKED_FOR, engines
+from gateway.classify.profile import Profile
+from gateway.config import ClassifySettings
+from gateway.core.types import NOT_TIGHTENED, Tightening
+
+REVISION = 4  # of the rules in this room: what is read, which forms, which types restrict
+
+
+@dataclass(frozen=True, slots=True)
+class CallerPolicy:
+    """What restricts some callers."""
+
+    profile: Profile
+    version: str
+    has_names: bool  # to look for
+
+
+class CallerPolicies:
+    """The policies of all callers: as many as callers add to the settings, each in its own way."""
+
+    def __init__(
+        self, settings: ClassifySettings, added: Collection[Tightening], has_names: bool
+    ) -> None:
+        """`added`: what callers may add. `has_names`: whether anybody looks for names."""
+        self.version = _version(settings)
+        self.widest = Profile.widest(settings, added)
+        self._settings = settings
+        self._has_names = has_names
+        self.usual = self._make(NOT_TIGHTENED)
+        self._by_tightening = {NOT_TIGHTENED: self.usual}
+
+    def find(self, added: Tightening) -> CallerPolicy:
+        """The policy of callers that add this."""
+        if added not in self._by_tightening:
+            self._by_tightening[added] = self._make(added)
+        return self._by_tightening[added]
+
+    def cover(self, added: Tightening) -> bool:
+        """Whether the scanners were built for all that this adds."""
+        profile, widest = self.find(added).profile, self.widest
+        return profile.types <= widest.types and profile.threshold >= widest.threshold
+
+    def _make(self, added: Tightening) -> CallerPolicy:
+        profile = Profile.from_settings(self._settings, added)
+        rules = repr((self.version, profile.name, sorted(profile.types), profile.threshold))
+        return CallerPolicy(
+            profile,
+            hashlib.sha256(rules.encode()).hexdigest(),
+            self._has_names and not LOOKED_FOR.isdisjoint(profile.types),
+        )
+
+
+def _version(settings: ClassifySettings) -> str:
+    """`presidio version/names version/revision/hash of what decides`; lists go in as a hash."""
+    rules = settings.model_dump_json(exclude={"budget_ms", "workers", "max_waiting", "memory"})
+    digest = hashlib.sha256(rules.encode()).hexdigest()[:12]
+    presidio = importlib.metadata.version("presidio-analyzer")
+    return f"presidio-{presidio}/{engines.version(settings.names)}/{REVISION}/{digest}"
