@@ -41,8 +41,9 @@ from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, extract_texts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog
-from gateway.core import ambient, logs, timeouts
+from gateway.core import ambient, timeouts
 from gateway.core.deadline import Clock
+from gateway.core.process import logs
 from gateway.core.structs import value
 from gateway.core.types import (
     CLEAR,

@@ -42,19 +42,21 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.operations.chat import CHAT
+from gateway.core.reply import (
+    Frame,
+    GrpcMessage,
+    JsonBody,
+    RestBody,
+    ServerEvent,
+)
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
     Decision,
     DocumentCall,
     Endpoint,
-    Frame,
-    GrpcMessage,
-    JsonBody,
     RequestedOutput,
-    RestBody,
     Sensitivity,
-    ServerEvent,
     Tensor,
     TensorCall,
     WireProtocol,
