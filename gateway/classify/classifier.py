@@ -45,8 +45,9 @@ from gateway.classify.verdicts.policies import CallerPolicies, CallerPolicy
 from gateway.classify.verdicts.spelled import SpelledTexts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog
-from gateway.core import ambient, logs
+from gateway.core import ambient
 from gateway.core.deadline import Clock
+from gateway.core.process import logs
 from gateway.core.structs import value
 from gateway.core.types import (
     CLEAR,

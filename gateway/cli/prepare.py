@@ -10,7 +10,7 @@ from gateway.classify import ScannerUnfit
 from gateway.classify.scan_workers.prepare import Prepared, Report, prepare
 from gateway.cli import console
 from gateway.config import Settings
-from gateway.core import logs
+from gateway.core.process import logs
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

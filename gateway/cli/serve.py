@@ -17,9 +17,9 @@ import uvloop
 from gateway.classify.scan_workers import deferred, process
 from gateway.cli import console
 from gateway.cluster.workers import WorkerPlace
-from gateway.core import gc_tuning
 from gateway.core.config_error import ConfigError
-from gateway.core.lazy_imports import put_off
+from gateway.core.process import gc_tuning
+from gateway.core.process.lazy_imports import put_off
 
 if TYPE_CHECKING:
     from gateway.app.gateway import Gateway
@@ -99,7 +99,7 @@ async def _read_and_serve(args: argparse.Namespace) -> int:
     # While the scanner's process imports, and not before it was started.
     from gateway.app.reload import SettingsFile
     from gateway.classify import ScannerUnfit
-    from gateway.core import coredumps, logs
+    from gateway.core.process import coredumps, logs
     from gateway.endpoints.triton import TritonServerError
 
     overrides = {

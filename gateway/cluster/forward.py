@@ -35,7 +35,8 @@ from gateway.core.errors import (
     UpstreamError,
     UpstreamFailed,
 )
-from gateway.core.types import Frame, InferenceRequest, ReplyStream, ServedModel
+from gateway.core.reply import Frame, ReplyStream
+from gateway.core.types import InferenceRequest, ServedModel
 from gateway.pipeline.hedging import has_state
 from gateway.scheduling.calls import CloudPermission, QueuedCall
 from gateway.scheduling.queue import Grant, NoServer, Spilled

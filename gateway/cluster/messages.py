@@ -22,16 +22,18 @@ from typing import Any
 from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.operations.registry import OPERATIONS
-from gateway.core.types import (
-    DocumentCall,
+from gateway.core.reply import (
     Frame,
     GrpcMessage,
     JsonBody,
+    RestBody,
+    ServerEvent,
+)
+from gateway.core.types import (
+    DocumentCall,
     Parameter,
     Payload,
     RequestedOutput,
-    RestBody,
-    ServerEvent,
     Tensor,
     TensorCall,
     WireProtocol,

@@ -26,6 +26,9 @@ from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import EgressForbidden, GatewayError
 from gateway.core.held_bytes import AnswerShare, HeldBytes
+from gateway.core.reply import (
+    ServerEvents,
+)
 from gateway.core.types import (
     ONPREM_ONLY,
     Attempt,
@@ -34,7 +37,6 @@ from gateway.core.types import (
     Endpoint,
     InferenceRequest,
     Sensitivity,
-    ServerEvents,
     Zone,
 )
 from gateway.endpoints.versions.parts import EndpointParts

@@ -28,6 +28,12 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamSilent,
 )
+from gateway.core.reply import (
+    Frame,
+    OneFrame,
+    ReplyStream,
+    ServerEvents,
+)
 from gateway.core.trace_context import Span
 from gateway.core.types import (
     CLOUD,
@@ -36,11 +42,7 @@ from gateway.core.types import (
     Cost,
     Decision,
     Endpoint,
-    Frame,
     InferenceRequest,
-    OneFrame,
-    ReplyStream,
-    ServerEvents,
     TensorCall,
     Usage,
     Zone,

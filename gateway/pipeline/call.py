@@ -10,8 +10,9 @@ from typing import Protocol, Self
 from gateway.core import timeouts
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import DeadlineExceeded, GatewayError
+from gateway.core.reply import InferenceReply, OneFrame
 from gateway.core.trace_context import Attribute, Span, Stage
-from gateway.core.types import Classification, InferenceReply, InferenceRequest, OneFrame
+from gateway.core.types import Classification, InferenceRequest
 from gateway.pipeline.attempt import RunningAttempt
 from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.rate_limits import QuotaReservation

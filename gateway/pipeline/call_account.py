@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol
 from gateway.accounting.ledger.entry import make_entry
 from gateway.accounting.measures import AT_ONCE
 from gateway.accounting.records import SENT, Durable, RecordUnwritable
-from gateway.core import ambient, logs, timeouts
+from gateway.core import ambient, timeouts
 from gateway.core.errors import DeadlineExceeded
+from gateway.core.process import logs
 from gateway.core.types import (
     PUBLIC_MODEL,
     Attempt,

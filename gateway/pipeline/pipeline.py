@@ -15,14 +15,8 @@ from gateway.core.errors import (
     NoEligibleEndpoint,
     OnpremUnavailable,
 )
-from gateway.core.types import (
-    Decision,
-    InferenceReply,
-    InferenceRequest,
-    OneFrame,
-    Outcome,
-    Placement,
-)
+from gateway.core.reply import InferenceReply, OneFrame, Placement
+from gateway.core.types import Decision, InferenceRequest, Outcome
 from gateway.pipeline.accounts import Accounts
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.attempt import RunningAttempt

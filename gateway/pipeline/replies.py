@@ -8,7 +8,8 @@ from typing import Protocol
 
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import DeadlineExceeded, GatewayError, UpstreamGivenUp, UpstreamSilent
-from gateway.core.types import Frame, OneFrame, Outcome, ReplyStream
+from gateway.core.reply import Frame, OneFrame, ReplyStream
+from gateway.core.types import Outcome
 from gateway.endpoints.health.patience import idle_s, parting_s
 from gateway.endpoints.state import AttemptTimeout, went_out_why
 from gateway.pipeline.attempt import RunningAttempt

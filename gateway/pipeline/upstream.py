@@ -6,15 +6,8 @@ import asyncio
 from typing import Final
 
 from gateway.accounting.pricing import tariff
-from gateway.core.types import (
-    Frame,
-    GrpcMessage,
-    ReplyStream,
-    ServedModel,
-    ServerEvent,
-    ServerEvents,
-    Usage,
-)
+from gateway.core.reply import Frame, GrpcMessage, ReplyStream, ServerEvent, ServerEvents
+from gateway.core.types import ServedModel, Usage
 
 _CLOSES_IN_S: Final = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
 _FRAMED_BYTES: Final = len(ServerEvent(b"").framed())

@@ -18,8 +18,9 @@ from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.deadline import Clock
 from gateway.core.held_bytes import HeldBytes
+from gateway.core.reply import InferenceReply
 from gateway.core.trace_context import ALL, Sampler, Untraced
-from gateway.core.types import InferenceReply, InferenceRequest
+from gateway.core.types import InferenceRequest
 from gateway.endpoints.connectors import Inspector
 from gateway.server.hosts import AllowedHosts
 

@@ -30,7 +30,8 @@ from gateway.core.errors import (
     UnknownRoute,
 )
 from gateway.core.held_bytes import AnswerShare, BodyShare
-from gateway.core.types import InferenceReply, InferenceRequest, WireProtocol
+from gateway.core.reply import InferenceReply
+from gateway.core.types import InferenceRequest, WireProtocol
 from gateway.protocols.http import ClientLeft, asgi
 from gateway.protocols.http.exchange import ClosableBytes, HttpExchange
 from gateway.protocols.http.head import check

@@ -22,6 +22,9 @@ from gateway.core.aliases import is_random
 from gateway.core.deadline import Deadline
 from gateway.core.errors import Forbidden, GatewayError, RequestRejected, Unauthenticated
 from gateway.core.held_bytes import AnswerShare
+from gateway.core.reply import (
+    Placement,
+)
 from gateway.core.structs import value
 from gateway.core.trace_context import UNTRACED
 from gateway.core.types import (
@@ -29,7 +32,6 @@ from gateway.core.types import (
     InferenceRequest,
     Parameter,
     Payload,
-    Placement,
     Sensitivity,
     TensorCall,
     WireProtocol,

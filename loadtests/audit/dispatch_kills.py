@@ -26,7 +26,8 @@ from gateway.accounting.audit.reports.calls import calls
 from gateway.accounting.audit.verify import public_key, records, verify
 from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
-from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.core.reply import ReplyStream
+from gateway.core.types import InferenceRequest, ServedModel, Zone
 from loadtests.audit.killing import killed
 from tests.unit.harness import Plan, Rig, ScriptedConnector, Site, request
 

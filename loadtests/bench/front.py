@@ -23,16 +23,8 @@ from gateway.config import KeySettings, LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
 from gateway.core.operations.registry import by_path
-from gateway.core.types import (
-    InferenceReply,
-    InferenceRequest,
-    JsonBody,
-    OneFrame,
-    Placement,
-    Sensitivity,
-    WireProtocol,
-    Zone,
-)
+from gateway.core.reply import InferenceReply, JsonBody, OneFrame, Placement
+from gateway.core.types import InferenceRequest, Sensitivity, WireProtocol, Zone
 from gateway.protocols import strictjson
 from gateway.protocols.http.connection import App as ServedBy
 from gateway.protocols.http.connection import HttpConnection

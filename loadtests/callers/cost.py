@@ -30,7 +30,8 @@ from gateway.auth.key_store import KeyRecord
 from gateway.auth.tokens import IssuerTokens
 from gateway.config import TenantSettings
 from gateway.core import ambient
-from gateway.core.types import InferenceReply, InferenceRequest
+from gateway.core.reply import InferenceReply
+from gateway.core.types import InferenceRequest
 from gateway.pipeline.rate_limits import RateLimits
 from gateway.server import Services
 from gateway.server.http import App

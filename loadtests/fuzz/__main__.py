@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gateway.core import gc_tuning
+from gateway.core.process import gc_tuning
 from loadtests.fuzz.confirm import confirm
 from loadtests.fuzz.families import FAMILIES
 from loadtests.fuzz.inputs import MOST_BYTES, Input

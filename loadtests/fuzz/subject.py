@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gateway.app.gateway import Gateway
 from gateway.config.reading import parse
-from gateway.core import gc_tuning
+from gateway.core.process import gc_tuning
 from loadtests.fuzz.families import FAMILIES
 from loadtests.fuzz.http2_inputs import KEY
 from loadtests.fuzz.inputs import Input

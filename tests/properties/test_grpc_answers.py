@@ -9,7 +9,8 @@ import hpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.types import Placement, Sensitivity, Zone
+from gateway.core.reply import Placement
+from gateway.core.types import Sensitivity, Zone
 from gateway.protocols.http2.exchange import ANSWER
 from gateway.protocols.http2.hpack import TABLE_BYTES, Encoder
 from gateway.server import intake

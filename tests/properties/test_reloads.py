@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.config import LimitSettings, QueueSettings
-from gateway.core.types import Frame, InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.core.reply import Frame, ReplyStream
+from gateway.core.types import InferenceRequest, ServedModel, Zone
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import Ended, Plan, Rig, ScriptedConnector, Setup, Site, request, run
 

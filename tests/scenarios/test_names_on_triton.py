@@ -21,7 +21,8 @@ from gateway.classify.names.canaries import CANARIES
 from gateway.classify.names.engines.local import LocalNames, UnmeasuredLanguage
 from gateway.classify.names.engines.triton import THREADS, TRUST_S, TritonNames
 from gateway.config import EndpointSettings
-from gateway.core.types import Finding, InferenceRequest, ReplyStream, ServedModel, TensorCall, Zone
+from gateway.core.reply import ReplyStream
+from gateway.core.types import Finding, InferenceRequest, ServedModel, TensorCall, Zone
 from gateway.endpoints.connectors import Connector, OnPremDoor
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.endpoints.triton.server.options import TritonOptions

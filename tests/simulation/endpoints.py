@@ -21,14 +21,8 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.operations.chat import CHAT
-from gateway.core.types import (
-    DocumentCall,
-    Frame,
-    InferenceRequest,
-    JsonBody,
-    ReplyStream,
-    ServedModel,
-)
+from gateway.core.reply import Frame, JsonBody, ReplyStream
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel
 from tests.simulation.plan import START_S, EndpointPlan, Mood, Probe, Spell
 from tests.simulation.witness import Witness
 

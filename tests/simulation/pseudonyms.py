@@ -6,16 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from gateway.core.types import (
-    Classification,
-    DocumentCall,
-    Frame,
-    InferenceReply,
-    InferenceRequest,
-    OneFrame,
-    ReplyStream,
-    Sensitivity,
-)
+from gateway.core.reply import Frame, InferenceReply, OneFrame, ReplyStream
+from gateway.core.types import Classification, DocumentCall, InferenceRequest, Sensitivity
 from tests.simulation.endpoints import number_of
 from tests.simulation.plan import Look
 from tests.simulation.witness import CallStory, Witness

@@ -18,7 +18,8 @@ from gateway.accounting.ledger.database import Row, integer
 from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError, Shed
-from gateway.core.types import Outcome, Placement, Zone
+from gateway.core.reply import Placement
+from gateway.core.types import Outcome, Zone
 from tests.simulation.plan import START_S, CallPlan, EndpointPlan, WorldPlan
 
 GRACE_S = 0.050  # after its deadline a call has ended (D1)

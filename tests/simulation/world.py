@@ -12,14 +12,8 @@ from random import Random
 from gateway.core.ambient import Sources, drawn_from
 from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
-from gateway.core.types import (
-    DocumentCall,
-    InferenceRequest,
-    JsonBody,
-    Payload,
-    TensorCall,
-    WireProtocol,
-)
+from gateway.core.reply import JsonBody
+from gateway.core.types import DocumentCall, InferenceRequest, Payload, TensorCall, WireProtocol
 from tests.simulation.composition import Composed, composed
 from tests.simulation.loop import Stuck, VirtualLoop
 from tests.simulation.plan import START_S, CallPlan, WorldPlan, planned

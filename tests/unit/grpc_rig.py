@@ -21,18 +21,8 @@ from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import GatewayError, InternalError, UpstreamUnreachable
-from gateway.core.types import (
-    Frame,
-    GrpcMessage,
-    InferenceReply,
-    InferenceRequest,
-    Placement,
-    ReplyStream,
-    RestBody,
-    Sensitivity,
-    TensorCall,
-    Zone,
-)
+from gateway.core.reply import Frame, GrpcMessage, InferenceReply, Placement, ReplyStream, RestBody
+from gateway.core.types import InferenceRequest, Sensitivity, TensorCall, Zone
 from gateway.endpoints.connectors import Inspector
 from gateway.server import Services
 from gateway.server.grpc.front import GrpcFront

@@ -23,22 +23,24 @@ from gateway.core.deadline import Deadline
 from gateway.core.errors import GatewayError, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
 from gateway.core.errors import UpstreamRefused as Refused
 from gateway.core.operations.chat import CHAT
+from gateway.core.reply import (
+    Frame,
+    InferenceReply,
+    Placement,
+    ReplyStream,
+    ServerEvent,
+    ServerEvents,
+)
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
     DocumentCall,
     Endpoint,
     EndpointSnapshot,
-    Frame,
-    InferenceReply,
     InferenceRequest,
     Payload,
-    Placement,
-    ReplyStream,
     Sensitivity,
     ServedModel,
-    ServerEvent,
-    ServerEvents,
     Usage,
     WireProtocol,
     Zone,

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.core.reply import ReplyStream
+from gateway.core.types import InferenceRequest, ServedModel, Zone
 from gateway.scheduling.executions import Execution
 from tests.unit.harness import (
     MODEL,

@@ -15,11 +15,13 @@ from gateway.auth import ANYONE, Callers
 from gateway.config import KeySettings, TenantSettings
 from gateway.config.model_catalog import Catalog
 from gateway.core.errors import RequestRejected, Unauthenticated
+from gateway.core.reply import (
+    InferenceReply,
+)
 from gateway.core.types import (
     EVERYWHERE,
     NOT_TIGHTENED,
     ONPREM_ONLY,
-    InferenceReply,
     InferenceRequest,
     Parameter,
     Spill,

@@ -8,7 +8,7 @@ import sys
 SCRIPT = """
 import resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
-from gateway.core import coredumps
+from gateway.core.process import coredumps
 coredumps.forbid()
 print(*resource.getrlimit(resource.RLIMIT_CORE))
 asked = "import resource; print(*resource.getrlimit(resource.RLIMIT_CORE))"

@@ -7,14 +7,9 @@ from dataclasses import dataclass, replace
 
 from gateway.config import QueueSettings
 from gateway.core.errors import DeadlineExceeded
+from gateway.core.reply import ReplyStream
 from gateway.core.timeouts import SLOTS_PER_S
-from gateway.core.types import (
-    Classification,
-    InferenceRequest,
-    ReplyStream,
-    Sensitivity,
-    ServedModel,
-)
+from gateway.core.types import Classification, InferenceRequest, Sensitivity, ServedModel
 from gateway.pipeline.retries import RetryBudget
 from tests.unit.harness import (
     FAILS,

@@ -9,7 +9,7 @@ from typing import Any
 
 _CYCLES = """
 import gc, json, weakref
-from gateway.core import gc_tuning as garbage
+from gateway.core.process import gc_tuning as garbage
 
 class Node:
     pass

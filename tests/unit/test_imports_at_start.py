@@ -39,7 +39,7 @@ _SCANNING = """
 import sys
 from types import ModuleType
 from gateway.classify.scan_workers import frames, worker
-from gateway.core.lazy_imports import put_off
+from gateway.core.process.lazy_imports import put_off
 
 put_off(*worker._SELDOM)
 with open(sys.argv[1], "rb") as told:

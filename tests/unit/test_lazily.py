@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.core.lazy_imports import put_off
+from gateway.core.process.lazy_imports import put_off
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_serving_imports_no_http_client_and_no_arrays_before_they_are_used() -> 
             *(sys.executable, "-c"),
             "import sys; from gateway.cli.serve import _SELDOM, _CLIENTS;"
             "from gateway.classify.scan_workers.deferred import deferred;"
-            "from gateway.core.lazy_imports import put_off;"
+            "from gateway.core.process.lazy_imports import put_off;"
             "put_off(*_SELDOM); d = deferred(_CLIENTS); d.__enter__(); import tritonclient.grpc;"
             "d.__exit__(None, None, None); import gateway.app.gateway;"
             "print(*(m for m in ('httpx._client', 'numpy.core', 'numpy._core', 'rich',"

@@ -1,6 +1,6 @@
 """A call that has ended is held by nobody: no collection is needed to free what it was sent with.
 
-`gateway/core/gc_tuning.py` lets collections be rare, and one call may have 60 MB.
+`gateway/core/process/gc_tuning.py` lets collections be rare, and one call may have 60 MB.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import gateway
-from gateway.core import logs
+from gateway.core.process import logs
 
 MARKER = "4111-1111-MARKER"
 LEVELS = ("debug", "info", "warning", "error")

@@ -19,7 +19,8 @@ from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.registry import OPERATIONS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import DocumentCall, Placement, ServedModel, Zone
+from gateway.core.reply import Placement
+from gateway.core.types import DocumentCall, ServedModel, Zone
 from gateway.endpoints.connectors.triton.openai_prompts import ask, texts
 from gateway.scheduling.routing.needs import needs
 from gateway.server.openai.errors import error_document

@@ -22,7 +22,8 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.core.types import Endpoint, InferenceRequest, OneFrame, ServedModel, TensorCall, Zone
+from gateway.core.reply import OneFrame
+from gateway.core.types import Endpoint, InferenceRequest, ServedModel, TensorCall, Zone
 from gateway.endpoints.batch_rows.row_trials import Array, decoded, encoded, trial_rows
 from gateway.endpoints.batch_rows.rows import Input
 from gateway.endpoints.model_discovery import ServerCensus

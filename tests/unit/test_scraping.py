@@ -9,7 +9,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from gateway.core.errors import UpstreamUnreachable
-from gateway.core.types import RestBody
+from gateway.core.reply import RestBody
 from gateway.endpoints.health.model_health import CanaryResult
 from gateway.endpoints.health.statistics import read
 from gateway.endpoints.health.statistics_poller import Scraping

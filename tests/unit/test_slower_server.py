@@ -11,7 +11,8 @@ from random import Random
 import pytest
 
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.core.reply import ReplyStream
+from gateway.core.types import InferenceRequest, ServedModel, Zone
 from gateway.scheduling.estimates.batches import BatchModel
 from gateway.scheduling.servers.group import Servers
 from tests.unit.harness import (

@@ -9,7 +9,8 @@ import pytest
 
 from gateway.config import QueueSettings
 from gateway.core.errors import GatewayError
-from gateway.core.types import InferenceRequest, Quota, ReplyStream, ServedModel
+from gateway.core.reply import ReplyStream
+from gateway.core.types import InferenceRequest, Quota, ServedModel
 from gateway.pipeline.rate_limits import RateLimits
 from tests.unit.harness import (
     HANGS,

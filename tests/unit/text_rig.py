@@ -13,16 +13,18 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 
 from gateway.core.deadline import Deadline
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import (
-    DocumentCall,
+from gateway.core.reply import (
     Frame,
     GrpcMessage,
-    InferenceRequest,
     JsonBody,
-    JsonDocument,
     ReplyStream,
-    ServedModel,
     ServerEvent,
+)
+from gateway.core.types import (
+    DocumentCall,
+    InferenceRequest,
+    JsonDocument,
+    ServedModel,
     Tensor,
     TensorCall,
     WireProtocol,

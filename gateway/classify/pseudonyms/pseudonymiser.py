@@ -34,17 +34,20 @@ from gateway.classify.pseudonyms.masking import Masked, Masker, Span
 from gateway.classify.pseudonyms.remnants import PERSON, Remnants
 from gateway.classify.pseudonyms.values.lists import PARTICLES
 from gateway.classify.pseudonyms.values.spelling import legible
-from gateway.core import ambient, logs
+from gateway.core import ambient
 from gateway.core.deadline import Clock
+from gateway.core.process import logs
+from gateway.core.reply import (
+    InferenceReply,
+    JsonBody,
+    OneFrame,
+)
 from gateway.core.types import (
     Classification,
     DocumentCall,
     Finding,
-    InferenceReply,
     InferenceRequest,
-    JsonBody,
     JsonDocument,
-    OneFrame,
     Sensitivity,
 )
 

@@ -19,8 +19,8 @@ from gateway.classify import Scanner, ScannerUnfit, TooMany
 from gateway.classify.patterns.expressions import caching
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers import factories, frames
-from gateway.core import coredumps, gc_tuning
-from gateway.core.lazy_imports import put_off
+from gateway.core.process import coredumps, gc_tuning
+from gateway.core.process.lazy_imports import put_off
 from gateway.core.types import Finding
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # linux/prctl.h

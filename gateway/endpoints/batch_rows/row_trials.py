@@ -27,14 +27,8 @@ from gateway.core.errors import (
     UpstreamSilent,
     UpstreamUnreachable,
 )
-from gateway.core.types import (
-    GrpcMessage,
-    InferenceRequest,
-    ServedModel,
-    Tensor,
-    TensorCall,
-    WireProtocol,
-)
+from gateway.core.reply import GrpcMessage
+from gateway.core.types import InferenceRequest, ServedModel, Tensor, TensorCall, WireProtocol
 from gateway.endpoints.batch_rows import row_trial
 from gateway.endpoints.batch_rows.row_trial import Batch, Trial
 from gateway.endpoints.batch_rows.rows import Input, Rows, RowVerdict, ServerNotReady

@@ -13,16 +13,8 @@ from typing import Protocol, final, runtime_checkable
 
 from gateway.core import ambient
 from gateway.core.errors import EgressForbidden
-from gateway.core.types import (
-    CLEAR,
-    CLOUD,
-    Classification,
-    Decision,
-    InferenceRequest,
-    ReplyStream,
-    RestBody,
-    ServedModel,
-)
+from gateway.core.reply import ReplyStream, RestBody
+from gateway.core.types import CLEAR, CLOUD, Classification, Decision, InferenceRequest, ServedModel
 
 _set = object.__setattr__  # of what nobody can change afterwards
 

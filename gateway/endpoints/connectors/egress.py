@@ -6,7 +6,8 @@ from collections.abc import Awaitable
 
 from gateway.core import ambient
 from gateway.core.errors import EgressForbidden
-from gateway.core.types import InferenceRequest, ReplyStream, ServedModel
+from gateway.core.reply import ReplyStream
+from gateway.core.types import InferenceRequest, ServedModel
 from gateway.endpoints.connectors import Cleared, Connector
 
 

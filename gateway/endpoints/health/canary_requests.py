@@ -13,13 +13,15 @@ from gateway.config.endpoint_kinds import KINDS
 from gateway.config.model_catalog import Catalog
 from gateway.core import ambient
 from gateway.core.errors import NotOffered, UpstreamFailed
+from gateway.core.reply import (
+    ReplyStream,
+)
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
     Decision,
     InferenceRequest,
     Payload,
-    ReplyStream,
     Sensitivity,
     ServedModel,
 )

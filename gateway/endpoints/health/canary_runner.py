@@ -16,14 +16,8 @@ from gateway.accounting.metrics import Metrics
 from gateway.config import HealthSettings
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError, ModelDead, UpstreamBusy
-from gateway.core.types import (
-    Frame,
-    InferenceRequest,
-    Payload,
-    ReplyStream,
-    ServedModel,
-    WireProtocol,
-)
+from gateway.core.reply import Frame, ReplyStream
+from gateway.core.types import InferenceRequest, Payload, ServedModel, WireProtocol
 from gateway.endpoints.health.doubts import CanaryCause
 from gateway.endpoints.health.model_health import CanaryResult, HealthChange
 from gateway.endpoints.outcomes import Outcomes

@@ -14,7 +14,7 @@ import httpx
 from gateway.config import external_addresses
 from gateway.core import ambient
 from gateway.core.errors import GatewayError
-from gateway.core.types import RestBody
+from gateway.core.reply import RestBody
 from gateway.endpoints.triton import control
 from gateway.models.declaration import Declaration
 from gateway.models.registry import RegistryError

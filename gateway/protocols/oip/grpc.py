@@ -15,7 +15,8 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
 from gateway.core.errors import MalformedBody, NotOffered, RequestRejected, UpstreamFailed
-from gateway.core.types import GrpcMessage, Parameter, RequestedOutput, RestBody, Tensor, TensorCall
+from gateway.core.reply import GrpcMessage, RestBody
+from gateway.core.types import Parameter, RequestedOutput, Tensor, TensorCall
 from gateway.protocols.oip import rest_reply
 from gateway.protocols.oip.datatypes import (
     Datatype,

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2 as pb
 
 from gateway.core.errors import MalformedBody, NotOffered, UpstreamFailed
-from gateway.core.types import RestBody
+from gateway.core.reply import RestBody
 
 OFFERED_EXTENSIONS = frozenset(
     {"classification", "sequence", "model_repository", "schedule_policy", "model_configuration"}

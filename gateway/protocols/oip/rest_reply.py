@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from gateway.core.errors import GatewayError, NotOffered, UpstreamFailed
-from gateway.core.types import AT_ONCE_BYTES, RestBody, Tensor, TensorCall
+from gateway.core.reply import RestBody
+from gateway.core.types import AT_ONCE_BYTES, Tensor, TensorCall
 from gateway.protocols import strictjson
 from gateway.protocols.oip import elements
 from gateway.protocols.oip.datatypes import DATATYPES, element_count

@@ -23,18 +23,9 @@ from gateway.core.errors import (
     RequestRejected,
     UpstreamFailed,
 )
+from gateway.core.reply import Frame, GrpcMessage, Placement, ReplyStream, RestBody
 from gateway.core.timeouts import Timeout
-from gateway.core.types import (
-    AT_ONCE_BYTES,
-    Frame,
-    GrpcMessage,
-    Placement,
-    ReplyStream,
-    RestBody,
-    Sensitivity,
-    WireProtocol,
-    Zone,
-)
+from gateway.core.types import AT_ONCE_BYTES, Sensitivity, WireProtocol, Zone
 from gateway.protocols.http2.exchange import OK
 from gateway.protocols.http2.hpack import Field, literal
 from gateway.protocols.http2.sender import Fields

@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from tritonclient.grpc import service_pb2
 
 from gateway.core.errors import Draining, GatewayError, NotOffered
-from gateway.core.types import OneFrame
+from gateway.core.reply import OneFrame
 from gateway.protocols.http2.exchange import Http2Exchange
 from gateway.protocols.http2.exchange import status_fields as status_fields
 from gateway.protocols.http2.hpack import literal

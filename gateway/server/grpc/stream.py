@@ -22,7 +22,8 @@ from tritonclient.grpc import service_pb2
 from gateway.core.deferred_error import DeferredError, released
 from gateway.core.errors import AnswersFull, GatewayError, ModelFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
-from gateway.core.types import InferenceRequest, Placement, TensorCall, WireProtocol
+from gateway.core.reply import Placement
+from gateway.core.types import InferenceRequest, TensorCall, WireProtocol
 from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.oip.stream_frames import StreamFrame
 from gateway.server import Services, intake

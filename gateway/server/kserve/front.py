@@ -27,18 +27,8 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.core.types import (
-    AT_ONCE_BYTES,
-    Frame,
-    GrpcMessage,
-    InferenceReply,
-    InferenceRequest,
-    OneFrame,
-    ReplyStream,
-    RestBody,
-    TensorCall,
-    WireProtocol,
-)
+from gateway.core.reply import Frame, GrpcMessage, InferenceReply, OneFrame, ReplyStream, RestBody
+from gateway.core.types import AT_ONCE_BYTES, InferenceRequest, TensorCall, WireProtocol
 from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.oip import grpc, rest

@@ -24,7 +24,8 @@ from gateway.core.errors import (
     UnknownRoute,
     UpstreamFailed,
 )
-from gateway.core.types import AT_ONCE_BYTES, RestBody
+from gateway.core.reply import RestBody
+from gateway.core.types import AT_ONCE_BYTES
 from gateway.protocols import strictjson
 from gateway.protocols.http.head import name_in
 from gateway.protocols.oip.inspect import OFFERED_EXTENSIONS

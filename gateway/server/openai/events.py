@@ -8,11 +8,7 @@ import orjson
 
 from gateway.core.errors import GatewayError, InternalError
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.types import (
-    ReplyStream,
-    ServerEvent,
-    ServerEvents,
-)
+from gateway.core.reply import ReplyStream, ServerEvent, ServerEvents
 from gateway.protocols import strictjson
 from gateway.server.openai.errors import error_body, error_document
 

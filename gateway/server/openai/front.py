@@ -21,17 +21,8 @@ from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import (
-    AT_ONCE_BYTES,
-    Frame,
-    InferenceReply,
-    InferenceRequest,
-    JsonBody,
-    JsonDocument,
-    OneFrame,
-    ReplyStream,
-    WireProtocol,
-)
+from gateway.core.reply import Frame, InferenceReply, JsonBody, OneFrame, ReplyStream
+from gateway.core.types import AT_ONCE_BYTES, InferenceRequest, JsonDocument, WireProtocol
 from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.http.head import name_in

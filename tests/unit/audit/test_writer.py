@@ -23,7 +23,7 @@ from gateway.accounting.audit.verify import public_key
 from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
-from gateway.core import logs
+from gateway.core.process import logs
 from tests.marks import ROOT
 from tests.unit.audit.rig import call, checked, kinds, lines
 from tests.unit.audit.test_journal import full_disk

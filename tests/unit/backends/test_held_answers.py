@@ -21,15 +21,8 @@ from gateway.core.errors import AnswersFull, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare, HeldBytes
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.responses import RESPONSES
-from gateway.core.types import (
-    DocumentCall,
-    InferenceRequest,
-    JsonBody,
-    OneFrame,
-    ServedModel,
-    Usage,
-    WireProtocol,
-)
+from gateway.core.reply import JsonBody, OneFrame
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, Usage, WireProtocol
 from gateway.endpoints.connectors.open_inference.grpc_failures import ours
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
 from gateway.endpoints.connectors.openai.event_stream import EventStream

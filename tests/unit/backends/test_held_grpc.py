@@ -16,7 +16,8 @@ from tritonclient.grpc import service_pb2
 from gateway.core.deadline import Deadline
 from gateway.core.errors import AnswersFull, GatewayError, UpstreamError, UpstreamRefused
 from gateway.core.held_bytes import AnswerShare, HeldBytes
-from gateway.core.types import Frame, GrpcMessage, InferenceRequest, ServedModel, WireProtocol
+from gateway.core.reply import Frame, GrpcMessage
+from gateway.core.types import InferenceRequest, ServedModel, WireProtocol
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, OipGrpcClient
 from gateway.endpoints.connectors.triton.grpc import triton_grpc
 from gateway.protocols.http2.bounds import STREAM_WINDOW

@@ -21,11 +21,13 @@ from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import UpstreamFailed, UpstreamRefused
 from gateway.core.operations.chat import CHAT
+from gateway.core.reply import (
+    JsonBody,
+    RestBody,
+)
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,
-    JsonBody,
-    RestBody,
     ServedModel,
     Tensor,
     TensorCall,

@@ -28,18 +28,8 @@ from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.rerank import RERANK
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import (
-    DocumentCall,
-    Frame,
-    InferenceRequest,
-    JsonBody,
-    ReplyStream,
-    ServedModel,
-    ServerEvent,
-    ServerEvents,
-    TensorCall,
-    WireProtocol,
-)
+from gateway.core.reply import Frame, JsonBody, ReplyStream, ServerEvent, ServerEvents
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, TensorCall, WireProtocol
 from gateway.endpoints.connectors.openai.event_stream import AnswerBounds
 from gateway.endpoints.connectors.openai.provider import (
     OpenAiConnector,

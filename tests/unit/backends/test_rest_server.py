@@ -16,14 +16,8 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.core.types import (
-    InferenceRequest,
-    RestBody,
-    ServedModel,
-    Tensor,
-    TensorCall,
-    WireProtocol,
-)
+from gateway.core.reply import RestBody
+from gateway.core.types import InferenceRequest, ServedModel, Tensor, TensorCall, WireProtocol
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.triton.http import TritonHttp
 from tests.unit.backends.wire_rig import Peer, answer, listening

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.errors import UpstreamFailed
-from gateway.core.types import ServerEvent
+from gateway.core.reply import ServerEvent
 from gateway.endpoints.connectors.openai.sse import EventParser
 
 CAP = 1 << 20

@@ -12,7 +12,8 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import GrpcMessage, JsonDocument
+from gateway.core.reply import GrpcMessage
+from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.triton.openai_prompts import DEFAULT_MAX_TOKENS, ask, texts
 from gateway.endpoints.connectors.triton.text_generation import PromptCutter, StopCutter
 from gateway.endpoints.connectors.triton.text_tensors import GeneratedPiece, Sampling

@@ -23,15 +23,8 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import (
-    DocumentCall,
-    InferenceReply,
-    InferenceRequest,
-    JsonBody,
-    ServedModel,
-    ServerEvent,
-    WireProtocol,
-)
+from gateway.core.reply import InferenceReply, JsonBody, ServerEvent
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, WireProtocol
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget
 from gateway.endpoints.connectors.triton.grpc import triton_grpc
 from gateway.endpoints.connectors.triton.openai import OpenAiOnTriton

@@ -17,19 +17,8 @@ from gateway.classify.names.model.features import COLUMNS
 from gateway.classify.names.model.labels import LABELS
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
-from gateway.core.types import (
-    ONPREM_ONLY,
-    Frame,
-    GrpcMessage,
-    InferenceRequest,
-    JsonBody,
-    OneFrame,
-    ReplyStream,
-    RestBody,
-    ServedModel,
-    Tensor,
-    TensorCall,
-)
+from gateway.core.reply import Frame, GrpcMessage, JsonBody, OneFrame, ReplyStream, RestBody
+from gateway.core.types import ONPREM_ONLY, InferenceRequest, ServedModel, Tensor, TensorCall
 from gateway.protocols.oip.grpc import encode_response
 from gateway.protocols.oip.reply import TensorReply
 

@@ -13,7 +13,8 @@ from gateway.cluster.failures import packed, raised
 from gateway.cluster.messages import Kind, Messages, pack, pack_frame
 from gateway.core.errors import AnswersFull, GatewayError
 from gateway.core.held_bytes import AnswerShare, HeldBytes
-from gateway.core.types import GrpcMessage, WireProtocol
+from gateway.core.reply import GrpcMessage
+from gateway.core.types import WireProtocol
 from gateway.protocols.oip.grpc import decode_request
 from tests.unit.backends.test_held_grpc import Dripping, both_ways, client, until
 from tests.unit.cluster.rig import Cluster, Gateway, running

@@ -42,18 +42,20 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.operations.chat import CHAT
+from gateway.core.reply import (
+    GrpcMessage,
+    JsonBody,
+    RestBody,
+    ServerEvent,
+)
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
     Decision,
     DocumentCall,
     Endpoint,
-    GrpcMessage,
-    JsonBody,
     RequestedOutput,
-    RestBody,
     Sensitivity,
-    ServerEvent,
     Tensor,
     TensorCall,
     WireProtocol,

@@ -12,14 +12,8 @@ from typing import Any
 import grpc.aio
 
 from gateway.config.model_catalog import Catalog, CatalogModel
-from gateway.core.types import (
-    GrpcMessage,
-    InferenceReply,
-    InferenceRequest,
-    JsonBody,
-    ServerEvent,
-    WireProtocol,
-)
+from gateway.core.reply import GrpcMessage, InferenceReply, JsonBody, ServerEvent
+from gateway.core.types import InferenceRequest, WireProtocol
 from gateway.server import Services
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve

@@ -15,15 +15,8 @@ from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import NoEligibleEndpoint, UpstreamRefused
-from gateway.core.types import (
-    Frame,
-    InferenceReply,
-    InferenceRequest,
-    Placement,
-    RestBody,
-    Sensitivity,
-    Zone,
-)
+from gateway.core.reply import Frame, InferenceReply, Placement, RestBody
+from gateway.core.types import InferenceRequest, Sensitivity, Zone
 from gateway.protocols.http.connection import HttpConnection
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import bound

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import pytest
 
 from gateway.core.held_bytes import NOBODY, HeldBytes
-from gateway.core.types import GrpcMessage, InferenceReply, InferenceRequest, OneFrame, RestBody
+from gateway.core.reply import GrpcMessage, InferenceReply, OneFrame, RestBody
+from gateway.core.types import InferenceRequest
 from gateway.server import Services
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve

@@ -15,7 +15,8 @@ from pydantic import SecretStr
 
 from gateway.auth import Callers
 from gateway.config import KeySettings, TenantSettings
-from gateway.core.types import EVERYWHERE, ONPREM_ONLY, InferenceReply, InferenceRequest, Zone
+from gateway.core.reply import InferenceReply
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, InferenceRequest, Zone
 from gateway.server import Services
 from tests.unit.callers.rig import Vault
 from tests.unit.fronts import http_rig

@@ -16,7 +16,8 @@ from gateway.auth import Callers
 from gateway.config import LimitSettings
 from gateway.core.errors import BodiesFull, BodyTooLarge
 from gateway.core.held_bytes import BodyShare, HeldBytes
-from gateway.core.types import InferenceReply, InferenceRequest
+from gateway.core.reply import InferenceReply
+from gateway.core.types import InferenceRequest
 from gateway.protocols.http2 import Code
 from gateway.protocols.http2.bounds import CONNECTION_WINDOW
 from gateway.protocols.http2.exchange import Http2Exchange

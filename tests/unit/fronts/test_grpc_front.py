@@ -25,16 +25,8 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.core.types import (
-    ONPREM_ONLY,
-    Frame,
-    GrpcMessage,
-    InferenceReply,
-    InferenceRequest,
-    JsonBody,
-    RestBody,
-    ServerEvent,
-)
+from gateway.core.reply import Frame, GrpcMessage, InferenceReply, JsonBody, RestBody, ServerEvent
+from gateway.core.types import ONPREM_ONLY, InferenceRequest
 from gateway.server.grpc.front import GrpcFront
 from tests.laps import within
 from tests.unit.grpc_rig import (

@@ -20,7 +20,8 @@ from tritonclient.utils import InferenceServerException
 from gateway.auth import Callers
 from gateway.core.errors import UpstreamFailed
 from gateway.core.held_bytes import HeldBytes
-from gateway.core.types import Frame, GrpcMessage, InferenceReply, InferenceRequest
+from gateway.core.reply import Frame, GrpcMessage, InferenceReply
+from gateway.core.types import InferenceRequest
 from gateway.server.grpc.stream import MAX_IN_FLIGHT
 from tests.laps import within
 from tests.unit.grpc_rig import (

@@ -21,7 +21,8 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.core.types import ONPREM_ONLY, JsonBody, RestBody, Tensor, TensorCall, WireProtocol
+from gateway.core.reply import JsonBody, RestBody
+from gateway.core.types import ONPREM_ONLY, Tensor, TensorCall, WireProtocol
 from gateway.protocols.http.exchange import HttpExchange
 from gateway.protocols.oip import grpc
 from gateway.protocols.oip.datatypes import MAX_TENSORS

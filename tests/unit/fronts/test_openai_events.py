@@ -9,7 +9,7 @@ import pytest
 
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.operations.responses import RESPONSES
-from gateway.core.types import Frame, ServerEvent, ServerEvents
+from gateway.core.reply import Frame, ServerEvent, ServerEvents
 from gateway.server.openai.events import EventBytes
 
 pytestmark = pytest.mark.anyio

@@ -31,14 +31,8 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
-from gateway.core.types import (
-    DocumentCall,
-    InferenceReply,
-    InferenceRequest,
-    JsonBody,
-    RestBody,
-    ServerEvent,
-)
+from gateway.core.reply import InferenceReply, JsonBody, RestBody, ServerEvent
+from gateway.core.types import DocumentCall, InferenceRequest
 from gateway.server import Services
 from gateway.server.http import App
 from gateway.server.openai import front as openai

@@ -19,7 +19,8 @@ from pydantic import SecretStr
 from gateway.auth import Callers
 from gateway.config import KeySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
-from gateway.core.types import EVERYWHERE, ONPREM_ONLY, InferenceReply, InferenceRequest
+from gateway.core.reply import InferenceReply
+from gateway.core.types import EVERYWHERE, ONPREM_ONLY, InferenceRequest
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import bound
 from gateway.server import Services

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from gateway.core.held_bytes import HeldBytes
-from gateway.core.types import GrpcMessage, InferenceReply, InferenceRequest, OneFrame, RestBody
+from gateway.core.reply import GrpcMessage, InferenceReply, OneFrame, RestBody
+from gateway.core.types import InferenceRequest
 from gateway.protocols.http2 import Code
 from gateway.server import Services
 from gateway.server.http import App

@@ -22,7 +22,8 @@ from tritonclient.grpc import service_pb2_grpc
 from gateway.auth import Callers
 from gateway.auth.certificates import ConfiguredCertificates
 from gateway.config import CertificateSettings, ConfigError, KeySettings, TenantSettings
-from gateway.core.types import ONPREM_ONLY, InferenceReply, InferenceRequest
+from gateway.core.reply import InferenceReply
+from gateway.core.types import ONPREM_ONLY, InferenceRequest
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import bound
 from gateway.protocols.tls import TlsFiles, listening

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.core.types import InferenceReply, InferenceRequest
+from gateway.core.reply import InferenceReply
+from gateway.core.types import InferenceRequest
 from gateway.protocols.http2 import Code
 from gateway.protocols.http2.bounds import FRAME_BYTES
 from tests.unit.grpc_rig import infer_request, infer_response, reply, running_front

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.config import LimitSettings
-from gateway.core.types import InferenceReply, InferenceRequest
+from gateway.core.reply import InferenceReply
+from gateway.core.types import InferenceRequest
 from gateway.protocols.http2 import Code
 from gateway.server.grpc.stream import MAX_IN_FLIGHT
 from tests.unit.grpc_rig import Pipeline, RunningFront, infer_request, infer_response, running_front

@@ -9,7 +9,8 @@ from gateway.config import EndpointSettings
 from gateway.config.endpoint_kinds import Addresses, EndpointKind
 from gateway.core.errors import UpstreamRefused
 from gateway.core.operations.capabilities import CAPABILITIES
-from gateway.core.types import DocumentCall, InferenceRequest, JsonBody, OneFrame, ServedModel
+from gateway.core.reply import JsonBody, OneFrame
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel
 from gateway.endpoints.connectors.kinds import EmbeddedPorts
 from gateway.protocols import strictjson
 

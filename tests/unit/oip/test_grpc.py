@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2 as pb
 
 from gateway.core.errors import MalformedBody, NotOffered, RequestRejected, UpstreamFailed
-from gateway.core.types import GrpcMessage, RequestedOutput, RestBody, Tensor, TensorCall
+from gateway.core.reply import GrpcMessage, RestBody
+from gateway.core.types import RequestedOutput, Tensor, TensorCall
 from gateway.protocols.oip import grpc
 from gateway.protocols.oip.datatypes import DATATYPES, join
 from gateway.protocols.oip.reply import TensorReply

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from tritonclient.grpc import service_pb2 as pb
 
 from gateway.core.errors import MalformedBody, NotOffered, UpstreamFailed
-from gateway.core.types import RestBody
+from gateway.core.reply import RestBody
 from gateway.protocols.oip import inspect
 
 A = "/v2/models/a"

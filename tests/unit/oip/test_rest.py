@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.errors import MalformedBody, NotOffered, RequestRejected, UpstreamFailed
-from gateway.core.types import RequestedOutput, RestBody, Tensor, TensorCall
+from gateway.core.reply import RestBody
+from gateway.core.types import RequestedOutput, Tensor, TensorCall
 from gateway.protocols.oip import rest, rest_reply
 from gateway.protocols.oip.datatypes import DATATYPES, join
 from gateway.protocols.oip.reply import TensorReply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.errors import UpstreamFailed
-from gateway.core.types import RestBody
+from gateway.core.reply import RestBody
 from gateway.protocols.oip.rest_reply import decode_response
 
 _HEAD = b'{"model_name":"m","outputs":[{"name":"O","datatype":"FP32","shape":[%d],"data":['

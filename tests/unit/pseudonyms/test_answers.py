@@ -20,7 +20,8 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import Frame, JsonBody, JsonDocument, ServerEvent
+from gateway.core.reply import Frame, JsonBody, ServerEvent
+from gateway.core.types import JsonDocument
 
 FORMS = (
     SurrogateForm("Aurelind", "Maria"),

@@ -23,7 +23,7 @@ from gateway.classify.pseudonyms.forms import SurrogateForm
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import ServerEvent
+from gateway.core.reply import ServerEvent
 from tests.unit.pseudonyms.samples import masked_one
 from tests.unit.pseudonyms.test_answers import Upstream
 

@@ -9,17 +9,19 @@ import pytest
 
 from gateway.core.errors import OnpremUnavailable
 from gateway.core.operations.chat import CHAT
+from gateway.core.reply import (
+    Frame,
+    InferenceReply,
+    OneFrame,
+    ReplyStream,
+    ServerEvent,
+)
 from gateway.core.types import (
     ONPREM_ONLY,
     Classification,
     DocumentCall,
-    Frame,
-    InferenceReply,
     InferenceRequest,
-    OneFrame,
-    ReplyStream,
     Sensitivity,
-    ServerEvent,
     Zone,
 )
 from gateway.pipeline.pipeline import Pipeline

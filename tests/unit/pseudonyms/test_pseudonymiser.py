@@ -28,19 +28,21 @@ from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
+from gateway.core.reply import (
+    Frame,
+    InferenceReply,
+    JsonBody,
+    OneFrame,
+    Placement,
+)
 from gateway.core.types import (
     EVERYWHERE,
     Classification,
     Decision,
     DocumentCall,
     Finding,
-    Frame,
-    InferenceReply,
     InferenceRequest,
-    JsonBody,
     JsonDocument,
-    OneFrame,
-    Placement,
     Sensitivity,
     TensorCall,
     Tightening,

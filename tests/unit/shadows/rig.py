@@ -13,7 +13,8 @@ import numpy as np
 
 from gateway.config import QueueSettings, RoutingSettings
 from gateway.core.deadline import Clock
-from gateway.core.types import InferenceRequest, ReplyStream, ServedModel, Zone
+from gateway.core.reply import ReplyStream
+from gateway.core.types import InferenceRequest, ServedModel, Zone
 from gateway.pipeline.call import ClassifierPort
 from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.shadow.shadow import Rules

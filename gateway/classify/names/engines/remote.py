@@ -20,14 +20,16 @@ from gateway.classify.names.model.labels import LABELS
 from gateway.core import ambient
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, GatewayError
-from gateway.core.types import (
-    ONPREM_ONLY,
+from gateway.core.reply import (
     Frame,
     GrpcMessage,
-    InferenceRequest,
     ReplyStream,
-    RequestedOutput,
     RestBody,
+)
+from gateway.core.types import (
+    ONPREM_ONLY,
+    InferenceRequest,
+    RequestedOutput,
     ServedModel,
     Tensor,
     TensorCall,

@@ -24,14 +24,8 @@ from gateway.classify.pseudonyms.documents import TooDeep, changed
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, UpstreamFailed
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.types import (
-    Frame,
-    JsonBody,
-    JsonDocument,
-    ReplyStream,
-    ServerEvent,
-    ServerEvents,
-)
+from gateway.core.reply import Frame, JsonBody, ReplyStream, ServerEvent, ServerEvents
+from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
 
 Path = tuple[str | int, ...]

@@ -15,14 +15,8 @@ from tritonclient.grpc import service_pb2
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, NotOffered, UpstreamFailed, UpstreamRefused
-from gateway.core.types import (
-    GrpcMessage,
-    InferenceRequest,
-    OneFrame,
-    ReplyStream,
-    ServedModel,
-    TensorCall,
-)
+from gateway.core.reply import GrpcMessage, OneFrame, ReplyStream
+from gateway.core.types import InferenceRequest, ServedModel, TensorCall
 from gateway.endpoints.connectors.open_inference import grpc_failures as failures
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, encode_fields
 from gateway.protocols.http2.calls import StreamedCall

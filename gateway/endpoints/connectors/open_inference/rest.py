@@ -16,15 +16,8 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.core.types import (
-    InferenceRequest,
-    OneFrame,
-    ReplyStream,
-    RestBody,
-    ServedModel,
-    TensorCall,
-    WireProtocol,
-)
+from gateway.core.reply import OneFrame, ReplyStream, RestBody
+from gateway.core.types import InferenceRequest, ServedModel, TensorCall, WireProtocol
 from gateway.endpoints.connectors.call_ids import CallId, CallIds, other_id
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.wire import (

@@ -29,11 +29,8 @@ from gateway.core.errors import (
 )
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.types import (
-    ServerEvent,
-    ServerEvents,
-    Usage,
-)
+from gateway.core.reply import ServerEvent, ServerEvents
+from gateway.core.types import Usage
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
 from gateway.endpoints.connectors.openai.sse import EventParser, tells_nothing

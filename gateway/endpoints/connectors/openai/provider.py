@@ -25,14 +25,8 @@ from gateway.core.errors import (
 )
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import (
-    AT_ONCE_BYTES,
-    DocumentCall,
-    InferenceRequest,
-    JsonBody,
-    OneFrame,
-    ServedModel,
-)
+from gateway.core.reply import JsonBody, OneFrame
+from gateway.core.types import AT_ONCE_BYTES, DocumentCall, InferenceRequest, ServedModel
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.event_stream import (
     AnswerBounds,

@@ -10,7 +10,7 @@ import re
 from collections import deque
 
 from gateway.core.errors import UpstreamFailed
-from gateway.core.types import ServerEvent
+from gateway.core.reply import ServerEvent
 
 _BOM = b"\xef\xbb\xbf"
 _TELLING = (b'"finish_reason":"', b'"finish_reason": "', b'_tokens"', b'"error"')

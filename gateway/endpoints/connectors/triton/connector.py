@@ -8,14 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from gateway.core.types import (
-    DocumentCall,
-    InferenceRequest,
-    ReplyStream,
-    RestBody,
-    ServedModel,
-    WireProtocol,
-)
+from gateway.core.reply import ReplyStream, RestBody
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, WireProtocol
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.open_inference.grpc import OipGrpcClient
 from gateway.endpoints.connectors.triton.http import TritonHttp

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from gateway.core.types import InferenceRequest, ReplyStream, RestBody, ServedModel
+from gateway.core.reply import ReplyStream, RestBody
+from gateway.core.types import InferenceRequest, ServedModel
 from gateway.endpoints.connectors.open_inference.rest import RestServer
 from gateway.protocols.http_client.origin import Origin, Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool, Header

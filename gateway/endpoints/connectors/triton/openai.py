@@ -21,17 +21,8 @@ from gateway.core.deadline import Clock
 from gateway.core.errors import UpstreamFailed, UpstreamRefused
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
-from gateway.core.types import (
-    DocumentCall,
-    GrpcMessage,
-    InferenceRequest,
-    JsonBody,
-    OneFrame,
-    ReplyStream,
-    ServedModel,
-    ServerEvent,
-    TensorCall,
-)
+from gateway.core.reply import GrpcMessage, JsonBody, OneFrame, ReplyStream, ServerEvent
+from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, TensorCall
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.open_inference.grpc import read_message
 from gateway.endpoints.connectors.triton.openai_prompts import PromptRequest, ask, texts

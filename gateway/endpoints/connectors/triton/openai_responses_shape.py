@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.core.types import JsonDocument, ServerEvent
+from gateway.core.reply import ServerEvent
+from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.triton.openai_text_shape import AnswerMetadata
 from gateway.endpoints.connectors.triton.text_generation import Delta, GeneratedText
 from gateway.protocols import strictjson

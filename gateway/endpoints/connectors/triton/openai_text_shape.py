@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import JsonDocument, ServerEvent
+from gateway.core.reply import ServerEvent
+from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.triton.text_generation import Delta, GeneratedText
 from gateway.protocols import strictjson
 

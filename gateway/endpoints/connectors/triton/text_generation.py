@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from gateway.core.deferred_error import DeferredError
-from gateway.core.types import GrpcMessage, ReplyStream
+from gateway.core.reply import GrpcMessage, ReplyStream
 from gateway.endpoints.connectors.triton.text_tensors import GeneratedPiece
 
 _MAX_UNREAD = 16  # pieces

@@ -15,7 +15,8 @@ from typing import Any
 from tritonclient.grpc import model_config_pb2
 
 from gateway.core.errors import UpstreamFailed
-from gateway.core.types import GrpcMessage, RequestedOutput, Tensor, TensorCall
+from gateway.core.reply import GrpcMessage
+from gateway.core.types import RequestedOutput, Tensor, TensorCall
 from gateway.protocols import strictjson
 from gateway.protocols.oip.datatypes import DATATYPES, join, split
 from gateway.protocols.oip.grpc import decode_response

@@ -1,0 +1,1 @@
+"""What a process is set up with before it serves."""

@@ -1,0 +1,142 @@
+"""What a caller gets: frames as an endpoint wrote them, and where the call went."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import field
+from typing import NamedTuple, Protocol
+
+from gateway.core.structs import value
+from gateway.core.types import Sensitivity, Usage, Zone
+
+
+@value
+class RestBody:
+    """One Open Inference Protocol REST answer as the server wrote it. `header_length` is the
+    length in bytes of the JSON part when binary tensors follow it, else None."""
+
+    body: bytes = field(repr=False)
+    header_length: int | None = None
+
+
+@value
+class GrpcMessage:
+    """One serialised `inference.ModelInferResponse` as the server wrote it."""
+
+    message: bytes = field(repr=False)
+
+
+@value
+class JsonBody:
+    """One whole OpenAI answer."""
+
+    body: bytes = field(repr=False)
+
+
+class ServerEvent(NamedTuple):
+    """One server-sent event of an OpenAI stream; `data` without the framing."""
+
+    data: bytes
+    event: str = ""  # the Responses API names its events
+
+    def __repr__(self) -> str:
+        return f"ServerEvent({self.event!r})"
+
+    def framed(self) -> bytes:
+        """As it stands in a stream."""
+        data, name = self
+        if b"\n" in data:
+            data = data.replace(b"\n", b"\ndata: ")
+        if not name:
+            return b"data: %b\n\n" % data
+        return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+
+
+class ServerEvents(NamedTuple):
+    """Some events of an OpenAI stream, one after the other, as they stand in it."""
+
+    text: bytes
+    number: int
+
+    def __repr__(self) -> str:
+        return f"ServerEvents({self.number})"
+
+    def framed(self) -> bytes:
+        return self.text
+
+    def apart(self) -> list[ServerEvent]:
+        """One by one."""
+        return [_event(text) for text in self.text.split(b"\n\n")[:-1]]
+
+
+def _event(text: bytes) -> ServerEvent:
+    """Out of one as `framed` writes it."""
+    name, _, data = text.partition(b"data: ")
+    kind = name.removeprefix(b"event: ").rstrip().decode("utf-8", "replace")
+    return ServerEvent(data.replace(b"\ndata: ", b"\n"), kind)
+
+
+Frame = RestBody | GrpcMessage | JsonBody | ServerEvent | ServerEvents
+
+
+class ReplyStream(Protocol):
+    """Frames of one reply. Whoever holds it must `aclose()` it, read or not; closing twice is
+    harmless, and closing cancels the upstream call."""
+
+    def __aiter__(self) -> AsyncIterator[Frame]: ...
+    async def __anext__(self) -> Frame: ...
+    async def aclose(self) -> None: ...
+
+
+class OneFrame:
+    """A whole answer, read already: there is nothing left to close."""
+
+    def __init__(
+        self, frame: Frame, total_tokens: int | None = None, usage: Usage | None = None
+    ) -> None:
+        self._frame: Frame | None = frame
+        self.total_tokens = total_tokens
+        self.usage = usage
+
+    def __aiter__(self) -> OneFrame:
+        return self
+
+    async def __anext__(self) -> Frame:
+        if self._frame is None:
+            raise StopAsyncIteration
+        frame, self._frame = self._frame, None
+        return frame
+
+    async def aclose(self) -> None:
+        self._frame = None
+
+    def peek(self) -> Frame | None:
+        return self._frame
+
+    def take(self) -> Frame | None:
+        """The frame, unless it was taken; all that is left to be read."""
+        frame, self._frame = self._frame, None
+        return frame
+
+
+@value
+class Placement:
+    """What the caller is told of where its call went (BEHAVIOURS S7)."""
+
+    zone: Zone
+    endpoint: str
+    reason: str
+    attempts: int
+    sensitivity: Sensitivity
+    classify_s: float
+    pseudonymised: int = 0  # values that surrogates stood for
+    limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
+    unrestored: int = 0  # places where something of a surrogate is left in the answer
+
+
+@value
+class InferenceReply:
+    """An answer from its first frame on. Fronts must close `frames` on every exit."""
+
+    placement: Placement
+    frames: ReplyStream
