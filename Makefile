@@ -94,8 +94,8 @@ format: $(STAMPS)/dev ## format the code and mend what ruff can mend
 models: ## build what models/ does not carry (needs an installation: run or test)
 	@$(BIN)/python models/build.py
 
-patterns: ## compile what scans look for, once on a machine (the demo does it by itself)
-	@$(BIN)/spillway prepare
+patterns: ## compile what scans look for, once for an installation (the demo does it by itself)
+	@XDG_CACHE_HOME="$(CURDIR)/$(VENV)/share" $(BIN)/spillway prepare
 
 as-shipped: $(STAMPS)/dev
 	@$(BIN)/python -m loadtests.build >/dev/null || ! command -v cc >/dev/null \
