@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parent.parent
 
-# What these begin with shares a server that a session starts: once, if one process has them all.
+# What these begin with shares what a session starts or makes: once, if one process has them all.
 TOGETHER: Final = {
     "the session's gateway": (
         "tests/clients/",
@@ -45,6 +45,14 @@ TOGETHER: Final = {
     ),
     "a Triton with every model": ("tests/models/",),
     "registries": ("tests/unit/models/registry/",),
+    "the databases of Presidio's patterns": (
+        "tests/unit/classify/test_patterns_equivalence.py",
+        "tests/unit/classify/test_patterns_shortcuts.py",
+    ),
+    "the source as it is parsed": (
+        "tests/unit/shadows/test_doors.py",
+        "tests/unit/test_architecture.py",
+    ),
 }
 
 # More than ten seconds on a machine that does nothing else.
@@ -65,9 +73,6 @@ LONG: Final = frozenset(
         "tests/unit/classify/test_classify_pool.py",
         "tests/unit/classify/test_forms_matrix.py",
         "tests/unit/classify/test_names_presidio.py",
-        "tests/unit/classify/test_patterns_equivalence.py",
-        "tests/unit/classify/test_patterns_shortcuts.py",
-        "tests/unit/classify/test_prepare.py",
         "tests/unit/test_embedded_triton.py",
     }
 )

@@ -73,7 +73,7 @@ class Automaton:
         alphabet = Alphabet.from_sets(
             {chars for tree in trees.values() for chars in syntax.char_sets(tree)}
         )
-        usable = [base for base in bases if base._is_part_of(trees, alphabet)]
+        usable = [base for base in bases if base._fits_into(trees, alphabet)]
         base = max(usable, key=lambda one: len(one.known), default=cls(alphabet, {}, []))
         masks: dict[CharSet, int] = {}
 
@@ -105,7 +105,7 @@ class Automaton:
                 databases.append(database)
         return cls(alphabet, known, databases)
 
-    def _is_part_of(self, trees: Collection[Key], alphabet: Alphabet) -> bool:
+    def _fits_into(self, trees: Collection[Key], alphabet: Alphabet) -> bool:
         """Whether an automaton of these expressions can have the databases of this one, which are
         no more than those of what was compiled at once: each costs a scan."""
         return (

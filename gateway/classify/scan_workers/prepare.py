@@ -58,6 +58,7 @@ async def prepare(
         await _compiled(scanner, gate, report)
         if gate.refused is not None:
             raise ScannerUnfit(gate.refused)
+        await _started(spec)  # which reads other expressions where there are databases
         return await _cached(scanner, spec.canaries) if gate.armed else Prepared.NO_GATE
     finally:
         await gate.aclose()
