@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from tritonclient.grpc import service_pb2
@@ -32,6 +34,32 @@ class Shape:
     path: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
+    calls: Sequence[RecordedCall] = ()  # sent one after the other, in the place of made-up prompts
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A chat as a client sent it; its model is replaced."""
+
+    headers: Mapping[str, str]
+    body: Mapping[str, object]
+
+
+def recorded_calls(path: Path) -> list[RecordedCall]:
+    """Lines of JSON: `{"headers": {...}, "body": {...}}`. Raises ValueError, with the line."""
+    calls = []
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                call = json.loads(line)
+                calls.append(RecordedCall(dict(call["headers"]), dict(call["body"])))
+            except (ValueError, KeyError, TypeError) as exc:
+                raise ValueError(
+                    f'{path}:{number}: {exc!r}; a line is {{"headers": {{}}, "body": {{}}}}'
+                ) from exc
+    if not calls:
+        raise ValueError(f"{path} has no calls")
+    return calls
 
 
 class Messages(Protocol):
@@ -54,8 +82,22 @@ class _Different:
         return b"%b%b%b" % (self._before, self._words.next(), self._after)
 
 
+class _Recorded:
+    def __init__(self, shape: Shape, authority: str) -> None:
+        self._shape, self._authority = shape, authority
+        self._calls = itertools.cycle(shape.calls)
+
+    def next(self) -> bytes:
+        call = next(self._calls)
+        path = self._shape.path or "/v1/chat/completions"
+        body = json.dumps({**call.body, "model": self._shape.model}).encode()
+        return _head(self._shape, self._authority, path, len(body), headers=call.headers) + body
+
+
 def messages(shape: Shape, authority: str) -> Messages:
     """Raises ValueError for a kind that there is not."""
+    if shape.calls:
+        return _Recorded(shape, authority)
     if shape.kind in ("chat", "stream"):
         return _chat(shape, authority)
     if shape.kind == "v2-json":
@@ -120,15 +162,21 @@ def _grpc(shape: Shape) -> bytes:
 
 
 def _head(
-    shape: Shape, authority: str, path: str, length: int, extra: Mapping[str, str] | None = None
+    shape: Shape,
+    authority: str,
+    path: str,
+    length: int,
+    extra: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> bytes:
     binary = extra is not None
-    headers = {
+    fields = {
         "host": authority,
         "content-type": "application/octet-stream" if binary else "application/json",
         "content-length": str(length),
         **(extra or {}),
+        **{name.lower(): value for name, value in (headers or {}).items()},
         **{name.lower(): value for name, value in shape.headers.items()},
     }
-    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join((*lines, "", "")).encode("latin-1")

@@ -20,6 +20,7 @@ from pathlib import Path
 import uvloop
 
 from loadtests.load import html
+from loadtests.load.messages import recorded_calls
 from loadtests.peers import (
     Absent,
     Peer,
@@ -39,9 +40,10 @@ from loadtests.ports import free_port
 _GAP_MS = 1.0  # between the chunks of a stream, so that they arrive one by one
 
 
-def catalogue() -> list[Peer]:
+def catalogue(before: Path | None = None) -> list[Peer]:
+    """`before` is another checkout of Spillway, measured beside this one."""
     return [
-        *spillway.peers(),
+        *spillway.peers(before),
         nginx.Nginx(),
         *routers.peers(),
         portkey.Portkey(),
@@ -51,17 +53,21 @@ def catalogue() -> list[Peer]:
 
 def main() -> None:
     args = _arguments().parse_args()
-    peers = {peer.name: peer for peer in catalogue()}
+    peers = {peer.name: peer for peer in catalogue(args.before)}
     chosen = args.only.split(",") if args.only else list(peers)
     if unknown := [name for name in chosen if name not in peers]:
         sys.exit(f"no peer {', '.join(unknown)}; there is {', '.join(peers)}")
     phases = args.phases.split(",")
     if wrong := [phase for phase in phases if phase not in PHASES]:
         sys.exit(f"no phase {', '.join(wrong)}; there is {', '.join(PHASES)}")
+    try:
+        calls = recorded_calls(args.calls) if args.calls else []
+    except (OSError, ValueError) as exc:
+        sys.exit(f"--calls: {exc}")
     with tempfile.TemporaryDirectory(prefix="spillway-peers-", dir=args.scratch) as scratch:
         _run(
             [peers[name] for name in chosen],
-            Effort(args.rounds, args.seconds, phases),
+            Effort(args.rounds, args.seconds, phases, calls=calls),
             args,
             Path(scratch),
         )
@@ -126,6 +132,12 @@ def _arguments() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=3)
     add("--seconds", type=float, default=5.0, help="of each phase of a round, warm-up apart")
     add("--phases", default=",".join(PHASES), help=f"of {', '.join(PHASES)}")
+    add(
+        "--calls",
+        type=Path,
+        help="chats for the phase mixed: loadtests.load.mixed makes such a file",
+    )
+    add("--before", type=Path, help="another checkout, whose source is peer spillway_before")
     add("--environments", type=Path, default=Path("var/peers"), help="where peers are installed")
     add(
         "--scratch",

@@ -10,15 +10,27 @@ from dataclasses import dataclass, field, replace
 from loadtests.echo import AT_ONCE
 from loadtests.load import arrivals
 from loadtests.load.generator import run
-from loadtests.load.messages import Shape
+from loadtests.load.messages import RecordedCall, Shape
 from loadtests.load.plan import Plan
 from loadtests.load.result import Result
 from loadtests.peers import Running
 
-PHASES = ("chat", "findings", "open", "single", "streams", "burst", "first_byte", "v2", "grpc")
-"""`chat`: 16 connections without a pause. `findings`: the same with a card's number in each prompt,
-for those who look for such. `open`: 500 calls/s whatever comes back; left out for who
-can do less. `single`: one connection. `streams`: 32 streams at once, whose chunks come one by one;
+PHASES = (
+    "chat",
+    "mixed",
+    "findings",
+    "open",
+    "single",
+    "streams",
+    "burst",
+    "first_byte",
+    "v2",
+    "grpc",
+)
+"""`chat`: 16 connections without a pause. `mixed`: the same with the recorded calls of `--calls`,
+other ones in each round; left out without them. `findings`: as `chat`, with a card's number in each
+prompt, for those who look for such. `open`: 500 calls/s whatever comes back; left out for who can
+do less. `single`: one connection. `streams`: 32 streams at once, whose chunks come one by one;
 `burst`: the same, but each chunk is sent as soon as the one before was; `first_byte`: 20 of the
 former a second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors
 through the gateway, 16 at once."""
@@ -62,6 +74,12 @@ class Effort:
     seconds: float = 5.0
     phases: Sequence[str] = PHASES
     first_s: float = 3.0  # before all rounds: what is slow at first
+    calls: Sequence[RecordedCall] = ()
+
+    def calls_of(self, number: int) -> Sequence[RecordedCall]:
+        """The round's part of them, so that no round meets what an earlier one left in a cache."""
+        size = len(self.calls) // self.rounds
+        return self.calls[number * size : (number + 1) * size]
 
 
 async def measure(
@@ -80,7 +98,13 @@ async def measure(
                 plan = _plan(phase, running, effort.seconds, number, most)
                 if plan is None:
                     continue
+                if phase == "mixed":
+                    if not (calls := effort.calls_of(number)):
+                        continue
+                    plan = replace(plan, shape=replace(plan.shape, calls=calls))
                 result = await run(plan)
+                if phase == "mixed" and result.sent > len(plan.shape.calls):
+                    tell(f"{name} was sent {result.sent} calls: more than the round has")
                 measured[name].add(phase, result, _figures(phase, result))
                 tell(f"round {number + 1}, {phase}, {name}: {_brief(result)}")
     return measured

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from loadtests import build
 from loadtests.peers import Absent, Running, Site
@@ -69,9 +70,11 @@ class Spillway:
         tensors: bool = False,
         command: Sequence[str] = (sys.executable, "-m", "gateway"),
         compiled: bool = False,
+        checkout: Path | None = None,
     ) -> None:
         """`command` is what `serve` and its options are put behind."""
         self.name, self.note = name, note
+        self._checkout = checkout.resolve() if checkout else None
         self._command, self.compiled = command, compiled
         self._model, self._tensors = model, tensors
         self._process: Process | None = None
@@ -94,7 +97,8 @@ class Spillway:
         self._process = Process(
             [*self._command, "serve", "--config", settings, "--ready-file", ready],
             scratch / "log",
-            {"SPILLWAY_LOAD_KEY": _KEY, **build.environment(self.compiled)},
+            {"SPILLWAY_LOAD_KEY": _KEY, **self._environment()},
+            self._checkout,
         )
         self._process.await_file(ready, _START_S)
         ports = json.loads(ready.read_text())
@@ -116,6 +120,11 @@ class Spillway:
             headers=headers,
         )
 
+    def _environment(self) -> dict[str, str]:
+        if self._checkout is not None:
+            return {"PYTHONPATH": str(self._checkout)}
+        return build.environment(self.compiled)
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop()
@@ -128,8 +137,19 @@ def _has_public() -> bool:
     return _PUBLIC_KEY in json.loads(said.stdout)["$defs"]["ModelSettings"]["properties"]
 
 
-def peers() -> list[Spillway]:
+def peers(before: Path | None = None) -> list[Spillway]:
     """As it ships, which is compiled; where no compiler was, the source takes its place."""
+    others = [
+        Spillway(
+            f"spillway_before{suffix}",
+            model,
+            f"the source of {before}",
+            tensors=True,
+            checkout=before,
+        )
+        for suffix, model in (("", "inspected"), ("_onprem", "onprem"))
+        if before is not None
+    ]
     compiled = build.shipped()
     built = "compiled" if compiled else "the source, since " + str(build.missing())
     return [
@@ -155,4 +175,6 @@ def peers() -> list[Spillway]:
             "as spillway_inspected, of the source as it is",
             tensors=True,
         ),
+        Spillway("spillway_source_onprem", "onprem", "as spillway_onprem, of the source as it is"),
+        *others,
     ]

@@ -15,6 +15,8 @@ DIRECT = "direct"
 _COLUMNS = (
     ("CPU ms/call", "cpu_ms", 3, False),
     ("calls/s", "rps", 0, False),
+    ("mixed CPU ms", "mixed_cpu_ms", 3, False),
+    ("mixed calls/s", "mixed_rps", 0, False),
     ("with findings CPU ms", "findings_cpu_ms", 3, False),
     ("added p50 ms", "p50_ms", 2, True),
     ("added p99 ms", "p99_ms", 2, True),
@@ -30,8 +32,8 @@ _COLUMNS = (
     ("gRPC calls/s", "grpc_rps", 0, False),
 )
 _RATIOS = (
-    "cpu_ms", "rps", "stream_cpu_ms", "streams_per_s", "burst_cpu_ms", "bursts_per_s",
-    "v2_cpu_ms", "grpc_cpu_ms",
+    "cpu_ms", "rps", "mixed_cpu_ms", "mixed_rps", "stream_cpu_ms", "streams_per_s",
+    "burst_cpu_ms", "bursts_per_s", "v2_cpu_ms", "grpc_cpu_ms",
 )  # fmt: skip
 
 

@@ -18,6 +18,8 @@ LONGEST = 60  # characters of a part of a name, title and all
 _MOST_WORDS = 6
 _EVERYDAY = 2
 """The frequency from which on a word that nobody is called counts as an everyday one."""
+_COMMON = 3
+"""The same for a word behind a name, of 7: 2 has Boeing and Bamberg in it."""
 
 _LETTERS = r"[^\W\d_]++(?:[\u0300-\u036f]++[^\W\d_]*+)*+"
 _WORD = re.compile(rf"{_LETTERS}(?:['\u2019\u02bc`\u00b4-]{{1,2}}{_LETTERS})*")
@@ -122,6 +124,12 @@ def is_dull(value: str) -> bool:
 def stands_in(value: str) -> bool:
     """Whether a word of it is one that stands where a name would."""
     return any(folded(word) in _STANDING_IN for word in split_words(value))
+
+
+def is_common_word(word: str) -> bool:
+    """Whether it is common in a language and known as no name: of no person and of no place."""
+    known = _lexicon().find(unicodedata.normalize("NFC", word))
+    return known.frequency >= _COMMON and not (known.given or known.surname or known.place)
 
 
 def is_place(word: str) -> bool:

@@ -20,6 +20,7 @@ from gateway.classify.names.card import WEIGHTS, card
 from gateway.classify.names.features import COLUMNS, Features
 from gateway.classify.names.labels import BEGIN, INSIDE, LABELS
 from gateway.classify.names.lexicon import Lexicon
+from gateway.classify.names.plausible import is_common_word
 from gateway.classify.names.second import DoubtThresholds, SecondReading
 from gateway.classify.names.words import Case, TextWords, WordGap, cut, handles, letter_case
 
@@ -247,13 +248,13 @@ def _surnames(
 ) -> npt.NDArray[np.bool_]:
     """The words behind a name that are written like the rest of it and are a person's no less than
     `SURNAME` likely. Many surnames are places' or companies' too ("Zbigniew Guimarães"), and which
-    of both the model takes them for changes with what else stands in the call."""
+    of both the model takes them for changes with what else stands in the call. An everyday word
+    ("Ask Janet Please") is a surname only where the model says so itself."""
     result = np.zeros(len(words), dtype=np.bool_)
     for at in np.flatnonzero(~inside[1:] & (likely[1:] >= SURNAME)) + 1:
         follows = (inside[at - 1] or result[at - 1]) and words.gaps[at] == WordGap.SPACE
-        result[at] = follows and letter_case(words.words[at]) == Case.TITLE == letter_case(
-            words.words[at - 1]
-        )
+        titled = letter_case(words.words[at]) == Case.TITLE == letter_case(words.words[at - 1])
+        result[at] = follows and titled and not is_common_word(words.words[at])
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from loadtests.load import mixed
 from loadtests.load.generator import run
-from loadtests.load.messages import KINDS, Shape
+from loadtests.load.messages import KINDS, RecordedCall, Shape, messages, recorded_calls
 from loadtests.load.plan import Plan
 from loadtests.peers import Absent, Running
 from loadtests.peers.process import Process
@@ -91,3 +93,32 @@ def test_what_does_not_start_is_absent_with_its_own_words(tmp_path: Path) -> Non
     idle = Process([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "idle")
     with pytest.raises(Absent, match="not ready within"):
         idle.await_file(tmp_path / "never", 0.5)
+
+
+async def test_recorded_calls_are_sent_as_they_are_and_each_round_has_its_own(
+    backend: Running,
+) -> None:
+    recorded = [RecordedCall(call["headers"], call["body"]) for call in mixed.calls(20_000, 5)]
+    effort = Effort(2, 0.2, ("mixed", "single"), 0.1, recorded)
+    assert not set(map(id, effort.calls_of(0))) & set(map(id, effort.calls_of(1)))
+    found = await measure({DIRECT: backend}, effort, print)
+    assert not found[DIRECT].failed
+    assert len(found[DIRECT].figures["mixed_cpu_ms"]) == 2
+    (message,) = [messages(Shape(model="m", calls=recorded[:1]), "host").next()]
+    head, _, body = message.partition(b"\r\n\r\n")
+    assert json.loads(body) == {**recorded[0].body, "model": "m"}
+    assert all(f"{k}: {v}".encode() in head for k, v in recorded[0].headers.items())
+
+
+def test_a_file_of_calls_says_which_line_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "calls.jsonl"
+    file.write_text("\n".join(map(json.dumps, mixed.calls(3, 1))))
+    assert [call.body["messages"] for call in recorded_calls(file)] == [
+        call["body"]["messages"] for call in mixed.calls(3, 1)
+    ]
+    file.write_text(file.read_text() + '\n{"body": {}}')
+    with pytest.raises(ValueError, match=r"calls\.jsonl:4: .*headers"):
+        recorded_calls(file)
+    file.write_text("")
+    with pytest.raises(ValueError, match="no calls"):
+        recorded_calls(file)
