@@ -35,14 +35,14 @@ DATA := $(wildcard ../shared/data/pii)
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  ARGS=...      go on to what is run, pytest or a module of loadtests; e.g. make run ARGS=--once"
-	@echo "  JOBS=...      as many processes run the tests (3: most of them wait most of the time)"
+	@echo "  JOBS=...      as many processes run the tests (4: most of them wait most of the time)"
 	@echo "  PYTHON=...    the interpreter of a new $(VENV); by default the first that fits and is quick"
 
 run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
 	@$(BIN)/spillway demo $(ARGS)
 
 test: $(STAMPS)/dev $(STAMPS)/docs models patterns debian ## install what tests need and run all of them
-	@$(BIN)/python -m pytest -n $(or $(JOBS),3) $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(JOBS),4) $(ARGS)
 
 docs: $(STAMPS)/docs ## build docs/ as a site with a search into var/site; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
@@ -94,8 +94,8 @@ format: $(STAMPS)/dev ## format the code and mend what ruff can mend
 models: ## build what models/ does not carry (needs an installation: run or test)
 	@$(BIN)/python models/build.py
 
-patterns: ## compile what scans look for, once on a machine (the demo does it by itself)
-	@$(BIN)/spillway prepare
+patterns: ## compile what scans look for, once for an installation (the demo does it by itself)
+	@XDG_CACHE_HOME="$(CURDIR)/$(VENV)/share" $(BIN)/spillway prepare
 
 as-shipped: $(STAMPS)/dev
 	@$(BIN)/python -m loadtests.build >/dev/null || ! command -v cc >/dev/null \

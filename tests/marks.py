@@ -4,8 +4,9 @@ A mark is a comment at the end of a statement's first line, or above the stateme
 
     if size > bound:  # guard: A9.answer-bound
 
-`A9.answer-bound` names the guard in tests/behaviours/. Taken out, the condition of an `if` or a
-`while` is false and any other statement is `pass`. What else is to happen stands behind the name:
+`A9.answer-bound` names the guard in tests/behaviours/README.md. Taken out, the condition of an
+`if` or a `while` is false and any other statement is `pass`. What else is to happen stands behind
+the name:
 
     always          the condition is true
     minus 2         the second operand of `and` or `or` is left out

@@ -1,12 +1,15 @@
 """How several processes share the suite (`pytest -n 2`): what stays together, and what comes when.
 
 A file is run by one process, so that what its module starts is started once. Files that take long
-come first, or one of them could be the last and alone. Files that need the machine to themselves
-come last, one after the other, when the other processes have ended.
+come first, or one of them could be the last and alone. What holds the gateway to milliseconds
+(tests/laps.py), which a neighbour could cost, comes last, when the other processes have ended.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -16,7 +19,9 @@ if TYPE_CHECKING:
     from xdist.scheduler import Scheduling
     from xdist.workermanage import WorkerController
 
-# What these begin with shares a server that a session starts: once, if one process has them all.
+ROOT: Final = Path(__file__).parent.parent
+
+# What these begin with shares what a session starts or makes: once, if one process has them all.
 TOGETHER: Final = {
     "the session's gateway": (
         "tests/clients/",
@@ -35,10 +40,19 @@ TOGETHER: Final = {
     "a Triton, directly and through a gateway": (
         "tests/scenarios/test_fidelity",
         "tests/scenarios/test_grpc_surface.py",
+        "tests/scenarios/test_triton_clients.py",
         "tests/scenarios/test_triton_examples.py",
     ),
     "a Triton with every model": ("tests/models/",),
     "registries": ("tests/unit/models/registry/",),
+    "the databases of Presidio's patterns": (
+        "tests/unit/classify/test_patterns_equivalence.py",
+        "tests/unit/classify/test_patterns_shortcuts.py",
+    ),
+    "the source as it is parsed": (
+        "tests/unit/shadows/test_doors.py",
+        "tests/unit/test_architecture.py",
+    ),
 }
 
 # More than ten seconds on a machine that does nothing else.
@@ -59,28 +73,12 @@ LONG: Final = frozenset(
         "tests/unit/classify/test_classify_pool.py",
         "tests/unit/classify/test_forms_matrix.py",
         "tests/unit/classify/test_names_presidio.py",
-        "tests/unit/classify/test_patterns_equivalence.py",
-        "tests/unit/classify/test_patterns_shortcuts.py",
-        "tests/unit/classify/test_prepare.py",
         "tests/unit/test_embedded_triton.py",
     }
 )
 
-# They hold the gateway to milliseconds (tests/laps.py), which a neighbour could cost.
-ALONE: Final = frozenset(
-    {
-        "tests/scenarios/test_triton_clients.py",
-        "tests/unit/backends/test_oip_grpc.py",
-        "tests/unit/backends/test_openai_connector.py",
-        "tests/unit/backends/test_wire.py",
-        "tests/unit/fronts/test_grpc_front.py",
-        "tests/unit/fronts/test_grpc_stream.py",
-        "tests/unit/fronts/test_http.py",
-        "tests/unit/fronts/test_openai_front.py",
-        "tests/unit/http2/test_client.py",
-        "tests/unit/test_laps.py",
-    }
-)
+ALONE: Final = "what is held to milliseconds"
+_PAUSE_S: Final = 0.5
 
 # Unit tests that `make quick` leaves out: they start processes, or take seconds of one.
 NOT_QUICK: Final = (
@@ -183,21 +181,44 @@ NOT_QUICK: Final = (
 TWICE: Final = ("tests/clients/", "tests/models/", "tests/scenarios/")
 
 
+@functools.cache
+def timed(file: str) -> frozenset[str]:
+    """The tests of a file that take laps too short for a neighbour's pause."""
+    source = (ROOT / file).read_text() if (ROOT / file).is_file() else ""
+    if "from tests.laps import" not in source:
+        return frozenset()
+    return frozenset(
+        function.name
+        for function in ast.parse(source).body
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if any(map(_is_short, ast.walk(function)))
+    )
+
+
+def _is_short(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(ast.Name("within"), [ast.Constant(float(bound_s)), *_]):
+            return bound_s < _PAUSE_S
+    return False
+
+
 def unit_of(test: str) -> str:
-    """What is run by one process: files that share a server, or a file."""
-    file = test.partition("::")[0]
+    """What is run by one process: files that share a server, a file, or all that takes laps."""
+    file, _, name = test.partition("::")
+    if name.partition("[")[0] in timed(file):
+        return ALONE
     return next((name for name, files in TOGETHER.items() if file.startswith(files)), file)
 
 
 def rank(test: str) -> int:
     """Lower is earlier. The order within a rank is drawn by lot."""
     unit = unit_of(test)
-    return 2 if unit in ALONE else 0 if unit in LONG or unit in TOGETHER else 1
+    return 2 if unit == ALONE else 0 if unit in LONG or unit in TOGETHER else 1
 
 
 def tried_again(test: str) -> bool:
     """Whether a failure of this test counts only if it fails once more."""
-    return test.startswith(TWICE) or unit_of(test) in ALONE
+    return test.startswith(TWICE) or unit_of(test) == ALONE
 
 
 def is_quick(test: str) -> bool:
@@ -209,13 +230,13 @@ def shared_out(config: pytest.Config, log: Producer) -> Scheduling:
     from xdist.scheduler import LoadScopeScheduling  # not where one process runs them all
 
     class Units(LoadScopeScheduling):  # type: ignore[misc]  # of a package without types
-        """Hands out units in the order of the collection, and `ALONE` to the process left over."""
+        """Hands out units in the order of the collection, and the last to the process left over."""
 
         def _split_scope(self, nodeid: str) -> str:
             return unit_of(nodeid)
 
         def _assign_work_unit(self, node: WorkerController) -> None:
-            if next(iter(self.workqueue)) in ALONE:
+            if next(iter(self.workqueue)) == ALONE:
                 if node is not next(one for one in self.nodes if not one.shutting_down):
                     node.shutdown()
                     return

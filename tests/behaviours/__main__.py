@@ -6,20 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.behaviours import Guard
-from tests.behaviours.every import every
-from tests.behaviours.page import PAGE, rendered
+from tests.behaviours import Guard, every
 from tests.behaviours.removal import copied, run, without
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.behaviours")
-    parser.add_argument("--write", action="store_true", help="write README.md beside this file")
     parser.add_argument("--only", default="", help="this id, this guard, or guards that say this")
     given = parser.parse_args()
-    if given.write:
-        PAGE.write_text(rendered())
-        return 0
     chosen = [
         (behaviour.id, guard)
         for behaviour in every()

@@ -127,7 +127,7 @@ def test_workers_killed_in_the_middle_of_a_scan_restrict_its_call(
         assert answer.headers["x-spillway-zone"] == "onprem"
         record = house.record(answer.headers["x-request-id"])
         assert (record["sensitivity"], record["classify_reason"]) == ("restricted", "failed")
-        texts = (f"{SLOW[:64_000]} {number}" for number in itertools.count())
+        texts = (f"{SLOW[:16_000]} {number}" for number in itertools.count())
 
         def replaced() -> bool:  # a dead worker is missed when a scan needs it
             for _ in pool.map(partial(embed, house), itertools.islice(texts, 4)):

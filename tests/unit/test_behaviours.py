@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviours import Behaviour, guard
-from tests.behaviours.every import every
-from tests.behaviours.page import PAGE, rendered
+from tests.behaviours import PAGE, Behaviour, Guard, every
 from tests.behaviours.removal import copied, run
 from tests.behaviours.removal import without as noticed
 from tests.marks import ROOT, changed, files_with, marked_files
@@ -102,8 +100,9 @@ def test_each_guard_can_be_taken_out() -> None:
                 assert new <= bound_in(rest), name
 
 
-def test_the_page_says_what_the_list_says() -> None:
-    assert PAGE.read_text() == rendered(), "run `python -m tests.behaviours --write`"
+def test_all_of_the_page_is_read() -> None:
+    rows = re.findall(r"^\| .*`.* \|$", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) == sum(len(one.guards) + bool(one.also) for one in every())
 
 
 def test_a_guard_that_is_gone_is_noticed_by_its_tests_and_by_no_others() -> None:
@@ -111,5 +110,5 @@ def test_a_guard_that_is_gone_is_noticed_by_its_tests_and_by_no_others() -> None
     test = "unit/test_retries.py::test_a_server_that_dies_with_its_calls_lets_all_of_them_try_again"
     others = "unit/test_laps.py::test_a_lap_that_nobody_ends_is_a_mistake"
     with copied() as root:
-        assert noticed(guard("", name, test, others), root).tests == {test}
+        assert noticed(Guard("", name, (test, others)), root).tests == {test}
         assert run((test, others), root).tests == set()

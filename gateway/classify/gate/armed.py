@@ -123,7 +123,7 @@ def known(needs: object) -> Needs:
 
 def _name(needs: Needs) -> str:
     rows = [("\0".join((n.expression, n.sign, *n.words)), n.flags) for n in needs.needs]
-    return "gate-" + fingerprint(rows)
+    return fingerprint(rows, "gate")
 
 
 def _loaded(dumped: bytes | None) -> Gate | None:

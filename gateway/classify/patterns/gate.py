@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 import hyperscan
 
-from gateway.classify.patterns.automaton import Automaton, Key, fingerprint
+from gateway.classify.patterns.automaton import Automaton, Key, family, fingerprint
 from gateway.classify.patterns.store import BlobStore
 
 log = logging.getLogger(__name__)
@@ -54,14 +54,10 @@ class PatternGate:
         return self._builder is None
 
     def _load(self, keys: frozenset[Key]) -> bool:
-        dumped = self._store.read(fingerprint(keys))
-        if dumped is None:
-            return False
-        try:
-            self.automaton = Automaton.load(dumped)
-        except (hyperscan.error, ValueError):
-            return False
-        return True
+        for automaton in _loaded(self._store.read(fingerprint(keys))):
+            self.automaton = automaton
+            return True
+        return False
 
     def _build(self, nice: int) -> None:
         if nice:
@@ -74,7 +70,8 @@ class PatternGate:
                     return
                 keys = self._wanted
             try:
-                built = Automaton.build(sorted(keys))
+                bases = (one for blob in self._store.each(family()) for one in _loaded(blob))
+                built = Automaton.build(sorted(keys), bases)
             except Exception as exc:  # noqa: BLE001 - without it everything runs, only slower
                 log.warning("no pattern database (%s); every pattern runs", type(exc).__name__)
             else:
@@ -83,6 +80,13 @@ class PatternGate:
                     if self._wanted == keys:
                         self.automaton = built
             done = keys
+
+
+def _loaded(dumped: bytes | None) -> Iterator[Automaton]:
+    """One, or none."""
+    if dumped is not None:
+        with contextlib.suppress(hyperscan.error, ValueError):
+            yield Automaton.load(dumped)
 
 
 @contextlib.contextmanager

@@ -11,12 +11,13 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _MAX_BYTES = 256 * 1024 * 1024
 _DIGEST_BYTES = hashlib.sha256().digest_size
-_MAX_FILES = 16
+_MOST = 8
+"""Files of a kind, which is what their names have before the first dash."""
 _BELOW = ("spillway", "patterns")
 _ROOT = 0
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -49,6 +50,13 @@ class BlobStore:
             if blob is not None:
                 return blob
         return None
+
+    def each(self, beginning: str) -> Iterator[bytes]:
+        """All whose names begin so, those first that were used least lately."""
+        for directory in (self.directory, self._installed):
+            for path in _by_use(directory, beginning):
+                if (blob := _read(path.parent, path.name)) is not None:
+                    yield blob
 
     def write(self, name: str, blob: bytes) -> bool:
         """Whole or not at all. False when it cannot be kept: the next start builds again."""
@@ -90,10 +98,22 @@ class BlobStore:
             raise
 
     def _forget_oldest(self) -> None:
-        assert self.directory is not None
-        files = sorted(self.directory.iterdir(), key=lambda p: p.lstat().st_mtime, reverse=True)
-        for path in files[_MAX_FILES:]:
-            path.unlink(missing_ok=True)
+        files: dict[str, int] = {}
+        for path in reversed(_by_use(self.directory)):
+            kind, dash, _ = path.name.partition("-")
+            kind = kind if dash else ""
+            files[kind] = files.get(kind, 0) + 1
+            if files[kind] > _MOST:
+                path.unlink(missing_ok=True)
+
+
+def _by_use(directory: Path | None, beginning: str = "") -> list[Path]:
+    """The last one was used last."""
+    try:
+        files = [] if directory is None else list(directory.glob(f"{beginning}*"))
+        return sorted(files, key=lambda path: path.lstat().st_mtime)
+    except OSError:  # a file that another process has taken away
+        return []
 
 
 def _read(directory: Path, name: str) -> bytes | None:

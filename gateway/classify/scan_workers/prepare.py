@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING
 
 from gateway.classify import ScannerUnfit
 from gateway.classify.gate.armed import ArmedGate
-from gateway.classify.patterns.expressions import caching
 from gateway.classify.patterns.gate import awaited
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scan_workers import factories
 from gateway.classify.scan_workers.frames import WorkerSpec
+from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
-from gateway.classify.scan_workers.worker import missing
 from gateway.config import ClassifySettings
 from gateway.core.types import Tightening
 
 if TYPE_CHECKING:
-    from gateway.classify.scanner.recognizers import FirstVerdict, PresidioScanner
+    from gateway.classify.scanner.recognizers import PresidioScanner
 
 Report = Callable[[str], None]
 
@@ -46,8 +45,9 @@ async def prepare(
     Raises ScannerUnfit."""
     spec = worker_spec(settings, added)
     report("reading the recognizers")
+    await _started(spec)
     with awaited():
-        scanner = await asyncio.to_thread(_scanner, spec)
+        scanner = await asyncio.to_thread(factories.build_first, spec.settings, spec.types)
     gate = ArmedGate(nice=0)
     try:
         await gate.arm(scanner.needs(), spec.canaries)
@@ -58,19 +58,20 @@ async def prepare(
         await _compiled(scanner, gate, report)
         if gate.refused is not None:
             raise ScannerUnfit(gate.refused)
+        await _started(spec)  # which reads other expressions where there are databases
         return await _cached(scanner, spec.canaries) if gate.armed else Prepared.NO_GATE
     finally:
         await gate.aclose()
 
 
-def _scanner(spec: WorkerSpec) -> FirstVerdict:
-    """As a scan worker builds it, so that its expressions are kept too, and passes its samples."""
-    factories.ahead()
-    with caching(BlobStore.for_user(), spec.pack()):
-        scanner = factories.build_first(spec.settings, spec.types)
-        if missed := missing(scanner, spec):
-            raise ScannerUnfit(f"the scanner fails its samples: {', '.join(missed)}")
-    return scanner
+async def _started(spec: WorkerSpec) -> None:
+    """A scan worker, which keeps its expressions, as a gateway starts it. Only a process that has
+    imported nothing else compiles all of them."""
+    pool = ScanPool(spec)
+    try:
+        await pool.start()
+    finally:
+        await pool.aclose()
 
 
 async def _compiled(scanner: PresidioScanner, gate: ArmedGate, report: Report) -> None:

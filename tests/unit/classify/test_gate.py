@@ -14,6 +14,7 @@ import pytest
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
 
 from gateway.classify import ScannerUnfit, canaries
+from gateway.classify.gate import armed as armed_module
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.gate.database import scan_all
 from gateway.classify.gate.needs import UNKNOWN, ExpressionNeed, Needs
@@ -104,21 +105,29 @@ SMALL = Needs((ExpressionNeed("PatternRecognizer", r"\bB-\d\d\b", 26),))
 MISSED = [("BADGE", "no badge, no number, no address")]
 
 
-def test_a_gate_that_misses_a_sample_stops_the_start(tmp_path: Path) -> None:
-    assert armed(SMALL, BlobStore(tmp_path)).armed
-    gate = ArmedGate(BlobStore(tmp_path), nice=0)
-    with pytest.raises(ScannerUnfit, match="the gate misses its samples: BADGE"):
-        asyncio.run(gate.arm(SMALL, MISSED))
-    assert not gate.clear("nothing")
-
-
-def test_a_gate_that_misses_a_sample_once_calls_are_served_is_refused_and_not_kept(
-    tmp_path: Path,
+def test_a_gate_that_misses_a_sample_is_not_kept_and_one_that_is_kept_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = armed(SMALL, BlobStore(tmp_path), MISSED)
+    """Once calls are served it is refused."""
+    dumps: list[bytes] = []
+    compile_ = armed_module._compiled
+
+    async def compiled(needs: Needs, nice: int) -> bytes:
+        dumps.append(await compile_(needs, nice))
+        return dumps[-1]
+
+    monkeypatch.setattr(armed_module, "_compiled", compiled)
+    store = BlobStore(tmp_path)
+    gate = armed(SMALL, store, MISSED)
     assert gate.refused == "the gate misses its samples: BADGE"
     assert not gate.clear("nothing")
     assert list(tmp_path.iterdir()) == []
+    assert store.write(armed_module._name(SMALL), dumps[0])
+    gate = ArmedGate(store, nice=0)
+    with pytest.raises(ScannerUnfit, match="the gate misses its samples: BADGE"):
+        asyncio.run(gate.arm(SMALL, MISSED))
+    assert not gate.clear("nothing")
+    assert len(dumps) == 1
 
 
 @pytest.mark.parametrize(

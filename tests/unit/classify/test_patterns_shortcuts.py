@@ -236,6 +236,14 @@ def test_only_the_longest_are_tried_alone_until_hyperscan_takes_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wide = "|".join(f"[{chr(0x61 + i % 26)}-z]{{1,30}}{i}q{{20,30}}" for i in range(1500))
+    compiled = _counted(monkeypatch)
+    keys = [(f"{n}x", 0) for n in range(40)]
+    assert Automaton.build([(wide, 0), *keys]).known.keys() == set(keys)
+    assert compiled == [41, 1, 1, 1, 40]
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many expressions are compiled together, each time."""
     compiled: list[int] = []
     compile_these = automaton._compile
 
@@ -244,9 +252,39 @@ def test_only_the_longest_are_tried_alone_until_hyperscan_takes_the_rest(
         return compile_these(expressions, first_id)
 
     monkeypatch.setattr(automaton, "_compile", counted)
-    keys = [(f"{n}x", 0) for n in range(40)]
-    assert Automaton.build([(wide, 0), *keys]).known.keys() == set(keys)
-    assert compiled == [41, 1, 1, 1, 40]
+    return compiled
+
+
+def test_only_what_is_added_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiled = _counted(monkeypatch)
+    text = "an abbc, 555-1234, a Miller, 7-7"
+    found = []
+    for more in ([], [(r"\bmiller\b", USUAL)], [("Mil+er", 0), (r"\d-\d", 0)]):
+        gate = PatternGate(BlobStore(tmp_path))
+        gate.want([*KEYS, *more])
+        assert gate.wait(60)
+        assert gate.automaton is not None
+        assert gate.automaton.known.keys() == {*KEYS, *more}
+        found.append(sorted(_ends(gate.automaton, gate.automaton.alphabet.encode(text))))
+    assert compiled == [1, 1, 1, 1, 1]
+    assert found == [[8, 17], [8, 17, 28], [8, 14, 17, 27, 32]]
+
+
+@pytest.mark.parametrize(
+    "base",
+    [[*KEYS, ("another", 0)], [KEYS[0]], KEYS],
+    ids=["it has more", "of other classes of characters", "of more databases than two"],
+)
+def test_what_is_no_part_of_it_is_not_used(
+    base: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bases = [Automaton.build(base)]
+    if base == KEYS:
+        bases = [Automaton.build([*KEYS, ("more", 0)], bases)]
+    compiled = _counted(monkeypatch)
+    added = [("more", 0), ("[\u0400-\u04ff]", 0)] if base == [KEYS[0]] else [("more", 0), ("z", 0)]
+    assert Automaton.build([*KEYS, *added], bases).known.keys() == {*KEYS, *added}
+    assert sum(compiled) == 4
 
 
 def test_while_nothing_is_built_everything_runs(tmp_path: Path) -> None:

@@ -42,14 +42,23 @@ def test_what_is_not_in_the_cache_is_found_beside_the_installation(
 
 def test_what_is_used_stays_when_old_files_go(own: Path) -> None:
     store = BlobStore(own)
-    for at in range(12):
-        store.write(f"f{at}", b"x")
-        os.utime(own / f"f{at}", (at, at))
-    assert store.read("f0") == b"x"
-    for at in range(12, 24):
-        store.write(f"f{at}", b"x")
-    assert store.read("f0") == b"x"
-    assert store.read("f1") is None
+    for at in range(6):
+        store.write(f"f-{at}", b"x")
+        os.utime(own / f"f-{at}", (at, at))
+    assert store.read("f-0") == b"x"
+    for at in range(6, 12):
+        store.write(f"f-{at}", b"x")
+    assert store.read("f-0") == b"x"
+    assert store.read("f-1") is None
+
+
+def test_files_of_one_kind_drive_out_none_of_another(own: Path) -> None:
+    store = BlobStore(own)
+    store.write("large-1", b"x")
+    for at in range(40):
+        store.write(f"small-{at}", b"x")
+    assert store.read("large-1") == b"x"
+    assert len(list(store.each("small-"))) == 8
 
 
 def test_without_a_home_the_installation_is_still_looked_at(installed: Path) -> None:

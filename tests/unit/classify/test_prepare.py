@@ -16,9 +16,11 @@ from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.config import ClassifySettings
 
-SETTINGS = ClassifySettings(restrict=("US_SSN",), names={"engine": "off"})  # a small gate
+SETTINGS = ClassifySettings(
+    restrict=("US_SSN",), deny_list=("Falcon",), names={"engine": "off"}
+)  # a small gate, and a pattern that no other settings have
 CONFIG = """\
-classify: {restrict: [US_SSN], names: off}
+classify: {restrict: [US_SSN], deny_list: [Falcon], names: off}
 endpoints:
   gpu: {kind: triton, zone: onprem, grpc: "127.0.0.1:1"}
 models: {}
@@ -79,9 +81,13 @@ def test_a_start_finds_its_gate_at_once(
             await gate.aclose()
             await pool.aclose()
 
-    before = sorted((cache / "spillway" / "patterns").iterdir())
+    def written() -> set[tuple[str, int]]:
+        files = (cache / "spillway" / "patterns").iterdir()
+        return {(file.name, file.stat().st_ino) for file in files}
+
+    before = written()
     assert asyncio.run(started()) == (True, None)
-    assert sorted((cache / "spillway" / "patterns").iterdir()) == before  # nothing was missing
+    assert written() == before  # nothing was missing
 
 
 def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ a connection lives, so ports are taken from below it.
 from __future__ import annotations
 
 import contextlib
-import random
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from gateway.core import ambient
 
 LOOPBACK = "127.0.0.1"
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -46,9 +47,9 @@ class PortReservation:
     __slots__ = ("_mark", "port")
 
     def __init__(self) -> None:
-        ports = _range()
+        ports, dice = _range(), ambient.UnseededRandom()
         for _ in range(_ATTEMPTS):
-            port = random.choice(ports)
+            port = dice.choice(ports)
             mark = socket.socket(socket.AF_UNIX)
             try:
                 mark.bind(f"\0spillway-port-{port}")
