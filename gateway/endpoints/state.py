@@ -43,7 +43,8 @@ class AttemptTimeout:
     ran_out = False  # its end has come, and it was told
     _task: asyncio.Task[object] | None = None
     _cancelling = 0
-    _slot: Slot
+    _slot: Slot = {}  # noqa: RUF012 - no slot: nothing is ever in it
+    _slot_s = 0.0  # the time of its slot
 
     @property
     def model(self) -> str:
@@ -62,9 +63,19 @@ class AttemptTimeout:
         task = self._task = wheel.task()
         self._cancelling = task.cancelling()
         self.ends_s = ends_s
-        self._slot = wheel.add(self, ends_s - now_s)
+        if ends_s < self._slot_s or self not in self._slot:
+            self._stand_at(ends_s, now_s)
         self.model_state.health.answers.claim(self, now_s)
         return self
+
+    def _stand_at(self, ends_s: float, now_s: float) -> None:
+        self._slot.pop(self, None)
+        self._slot, self._slot_s = running_wheel().add(self, ends_s - now_s), ends_s
+
+    def leave_wheel(self) -> None:
+        """It waits no more: nothing is left of it there. Between two frames of a stream it stays,
+        and `expire` sees that its end has moved."""
+        self._slot.pop(self, None)
 
     def __enter__(self) -> AttemptTimeout:
         return self
@@ -75,7 +86,8 @@ class AttemptTimeout:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._slot.pop(self, None)
+        if not self.begun or error is not None:
+            self._slot.pop(self, None)
         if error is None or not isinstance(error, _UNHEARD):
             self.model_state.health.answers.heard(self)
         else:
@@ -93,8 +105,7 @@ class AttemptTimeout:
         self.may_last = False
         if at_s < self.ends_s and not self.ran_out:  # guard: A6.fired-limits minus 2
             self.ends_s = at_s
-            self._slot.pop(self, None)
-            self._slot = running_wheel().add(self, at_s - now_s)
+            self._stand_at(at_s, now_s)
 
     def expire(self) -> None:
         now_s = self.model_state.health.clock()
@@ -102,7 +113,7 @@ class AttemptTimeout:
             self.may_last = False
             self.last_check()
         if self.ends_s > now_s + EARLY_S:
-            self._slot = running_wheel().add(self, self.ends_s - now_s)
+            self._stand_at(self.ends_s, now_s)
         elif self._task is not None:
             self.ran_out = True
             self._task.cancel()

@@ -54,14 +54,7 @@ from gateway.endpoints.outcomes import Outcomes
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import AttemptTimeout, refused_why, went_out_why
 from gateway.endpoints.versions.parts import EndpointParts
-from gateway.pipeline.upstream import (
-    begun_closing,
-    closed,
-    closed_whole,
-    estimated_usage,
-    frame_bytes,
-    total_tokens,
-)
+from gateway.pipeline import upstream
 
 _NOT_SENT = Cost()
 
@@ -190,7 +183,7 @@ class RunningAttempt(AttemptTimeout):
                 if type(stream) is OneFrame and not request.payload.streamed:
                     self.frames = 1
                     if self.served.egress_usd_per_gb and (frame := stream.peek()) is not None:
-                        self.received_bytes = frame_bytes(frame)
+                        self.received_bytes = upstream.frame_bytes(frame)
                 elif request.payload.streamed and isinstance(request.payload, TensorCall):
                     self.first = await anext(stream, None)  # a decoupled model may give none
                     self.on_frame(self.first)
@@ -207,7 +200,7 @@ class RunningAttempt(AttemptTimeout):
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = DeferredError(exc)
         if (closing := self.end_by(failed.error)) is not None:
-            await closed(closing)
+            await upstream.closed(closing)
         raise failed.again()  # guard: A10.late-attempt failed.again() -> failed.error
 
     async def _record_and_reserve(self) -> None:
@@ -283,19 +276,19 @@ class RunningAttempt(AttemptTimeout):
         if frame is not None:
             self.frames += frame.number if type(frame) is ServerEvents else 1
             if self.served.egress_usd_per_gb:
-                self.received_bytes += frame_bytes(frame)
+                self.received_bytes += upstream.frame_bytes(frame)
 
     def whole(self) -> OneFrame:
         """All of an answer that does not stream."""
         if type(self.stream) is OneFrame:
             return self.stream
         assert self.first is not None
-        return OneFrame(self.first, total_tokens(self.stream))
+        return OneFrame(self.first, upstream.total_tokens(self.stream))
 
     async def aclose(self) -> None:
         """Close the upstream of a call whose caller has left. Harmless once it has ended."""
         if (closing := self.end(None, "cancelled")) is not None:
-            await closed(closing)
+            await upstream.closed(closing)
 
     def end_by(self, error: BaseException) -> asyncio.Future[None] | None:
         """`end` a try that gave no whole answer."""
@@ -314,11 +307,16 @@ class RunningAttempt(AttemptTimeout):
         if self.finished:
             return None
         self.finished = True
+        self.leave_wheel()
         sent_s, stream, closing = self.sent_s, self.stream, None
         took_s = 0.0 if sent_s is None else self.clock() - sent_s
         self.answered = answered = error is None and not result
         if stream is not None and type(stream) is not OneFrame:
-            closing = None if answered and closed_whole(stream) else begun_closing(stream)
+            closing = (
+                None
+                if answered and upstream.closed_whole(stream)
+                else upstream.begun_closing(stream)
+            )
             if closing is not None:  # nobody takes this place before the close has gone out (S2)
                 # guard: S2.close-order -> self._leave()
                 # guard: S2.leave-at-once -> self._leave()
@@ -351,7 +349,7 @@ class RunningAttempt(AttemptTimeout):
         # guard: A7.loser-cost -> if self.epoch is not None and self.answered:
         # guard: B3.attempt-cost -> if self.epoch is not None and self.answered:
         if self.epoch is not None:
-            usage = counted or estimated_usage(self.stream, self.served)
+            usage = counted or upstream.estimated_usage(self.stream, self.served)
             unserved = isinstance(error, UpstreamError) and error.unserved and not self.frames
             if (gpu := self.state.gpu_time) is not None:
                 cost = self._onprem_cost(gpu.leaves_ns(self.gpu_mark), usage)

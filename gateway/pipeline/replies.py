@@ -42,6 +42,7 @@ class OpenedReply:
         self._done = False
         self._cut: Callable[[], GatewayError] | None = None
         self._gap_s = 0.0  # the longest since the last that was observed
+        self._idle_s = 0.0  # how long a gap may be; 0: to be asked again
         self._observed_s = 0.0
 
     @property
@@ -117,20 +118,23 @@ class OpenedReply:
         self._gap_s = max(self._gap_s, now_s - since_s)
         if now_s - self._observed_s >= _OBSERVED_EACH_S:
             attempt.model_state.gaps.observe(self._gap_s)
-            self._observed_s, self._gap_s = now_s, 0.0
+            self._observed_s, self._gap_s, self._idle_s = now_s, 0.0, 0.0
         attempt.on_frame(frame)
         return frame
 
     def _waits(self, now_s: float) -> AttemptTimeout:
         """For a frame, since the one before it."""
         attempt = self._attempt
-        request, gap_s = attempt.request, attempt.model_state.gap_s
+        request = attempt.request
         # guard: P3.silent-stream -> if went_out_why(attempt.state, attempt.model_state) or
         #   attempt.state.drained:
         if went_out_why(attempt.state, attempt.model_state):
-            idle_at_s = now_s + parting_s(gap_s)
+            idle_at_s = now_s + parting_s(attempt.model_state.gap_s)
         else:
-            idle_at_s = now_s + idle_s(gap_s, attempt.services.registry.health)
+            if not self._idle_s:
+                settings = attempt.services.registry.health
+                self._idle_s = idle_s(attempt.model_state.gap_s, settings)
+            idle_at_s = now_s + self._idle_s
         # guard: D1.frame-wait -> return attempt.waits(idle_at_s, now_s)
         # guard: A5.stream-timeout -> return attempt.waits(request.deadline.at_s, now_s)
         # guard: D1.later-frames -> return attempt.waits(now_s + 100000.0, now_s)

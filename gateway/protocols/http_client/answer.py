@@ -43,11 +43,6 @@ class AnswerReader:
         self._parser.feed_data(data)
 
     @property
-    def has_more(self) -> bool:
-        """Whether there is something to take, the end included."""
-        return bool(self.pieces) or self.done
-
-    @property
     def ended(self) -> bool:
         """All of it has come and was taken."""
         return self.done and not self.pieces

@@ -208,18 +208,31 @@ class HttpClientConnection(asyncio.Protocol):
             if not data.startswith(_GOODBYES):
                 self.on_surplus()
             return
-        self._read(data)
-        self._wake()
-
-    def _read(self, data: bytes) -> None:
-        """By the parser. What nobody has taken is bounded."""
-        answer = self.answer
         try:
             answer.feed(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if answer.done:
                 self.on_surplus()
             self._fail(answer.failure or UpstreamFailed("the endpoint's answer is not HTTP"))
+        if self._streamed and self.answered:
+            self._hold(len(data))
+            waiter = self._waiter
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        else:
+            self._read(data)
+            self._wake()
+
+    def _hold(self, size: int) -> None:
+        """So much more of a stream has come. What nobody has taken is bounded."""
+        self._held_bytes += size
+        if self._held_bytes > _HIGH_BYTES and not self._paused and not self.answer.done:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _read(self, data: bytes) -> None:
+        """What the parser has read of a head, or of a whole answer, which is bounded."""
+        answer = self.answer
         if not self.answered and answer.head_done:
             self.status, self.headers = answer.status, answer.headers
         size = len(data)
@@ -235,11 +248,8 @@ class HttpClientConnection(asyncio.Protocol):
             elif not self.whole.has_room(gathered):
                 answer.done = False
                 self._fail(AnswersFull())
-        elif not answer.done:
-            self._held_bytes += size
-            if self._held_bytes > _HIGH_BYTES and not self._paused:
-                self._paused = True
-                self._transport.pause_reading()
+        else:
+            self._hold(size)
 
     def eof_received(self) -> None:
         self.idle_since = -math.inf

@@ -45,8 +45,9 @@ class WireStream:
         connection = self._connection
         if connection is None:
             return b""
+        answer = connection.answer
         try:
-            while not connection.answer.has_more:
+            while not (answer.pieces or answer.done):
                 await connection.more()
         except ConnectionLost as exc:
             self.close()

@@ -15,6 +15,7 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
+from gateway.core.reply import ServerEvent, ServerEvents
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, Usage, WireProtocol
 from gateway.endpoints.connectors.openai.provider import OpenAiConnector, endpoint_origin
 from gateway.endpoints.connectors.openai.usage import token_counts
@@ -83,7 +84,12 @@ async def stream(
         deadline=Deadline.after(5.0),
     )
     reply = await connector.open(request, ServedModel("there"))
-    events = [json.loads(event.data) async for event in reply]  # type: ignore[union-attr]
+    events = [
+        json.loads(event.data)
+        async for frame in reply
+        if isinstance(frame, ServerEvent | ServerEvents)
+        for event in (frame.apart() if isinstance(frame, ServerEvents) else (frame,))
+    ]
     return events, reply.total_tokens
 
 

@@ -33,7 +33,7 @@ from gateway.core.reply import ServerEvent, ServerEvents
 from gateway.core.types import Usage
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
-from gateway.endpoints.connectors.openai.sse import EventParser, tells_nothing
+from gateway.endpoints.connectors.openai.sse import EventParser, is_unread_event, tells_nothing
 from gateway.endpoints.connectors.openai.usage import (
     is_usage_alone,
     token_counts,
@@ -139,6 +139,8 @@ class EventStream:
         self._parser = EventParser(bounds.event_bytes)
         self._progress = Progress(operation, words)
         self._committed = False  # an event has gone to the caller
+        self._between_events = False  # the next read may be an event that need not be read
+        self._passed_bytes = min(bounds.event_bytes, _TURN_BYTES)  # the largest such
         self.closed = False  # what it held was given back
 
     @property
@@ -154,6 +156,13 @@ class EventStream:
 
     async def __anext__(self) -> ServerEvent | ServerEvents:
         try:
+            if not self._between_events:
+                return await self._next()
+            chunk = await self._response.more()
+            if len(chunk) <= self._passed_bytes and is_unread_event(chunk):
+                self._progress.goes_on()
+                return ServerEvents(chunk, 1)
+            self._come(chunk)
             return await self._next()
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = DeferredError(exc)
@@ -162,7 +171,7 @@ class EventStream:
 
     async def aclose(self) -> None:
         if not self.closed:
-            self.closed = True
+            self.closed, self._between_events = True, False
             await self._response.aclose()
 
     async def _next(self) -> ServerEvent | ServerEvents:
@@ -184,11 +193,8 @@ class EventStream:
             elif self._unfed:
                 await asyncio.sleep(0)  # others have their turn
                 self._feed_on()
-            elif chunk := await self._response.more():
-                self._feed(chunk)
-                self._has_room()
             else:
-                progress.end()
+                self._come(await self._response.more())
 
     def _take_events(self) -> ServerEvent | ServerEvents | None:
         """All events of the last read that the caller gets, up to the end or a failure. The first
@@ -206,6 +212,9 @@ class EventStream:
                 event = parser.next()
                 if event is None:
                     self._at_hand = False
+                    self._between_events = (
+                        self._may_pass_unread and parser.at_rest and not self._unfed
+                    )
                     break
                 if event.data == _DONE:
                     progress.done()
@@ -240,6 +249,15 @@ class EventStream:
             return False
         self._committed = True
         return True
+
+    def _come(self, chunk: bytes) -> None:
+        """A read; an empty one is the end of the body."""
+        self._between_events = False
+        if chunk:
+            self._feed(chunk)
+            self._has_room()
+        else:
+            self._progress.end()
 
     def _feed(self, chunk: bytes) -> None:
         """Of a large read a part: it may be a thousand events."""

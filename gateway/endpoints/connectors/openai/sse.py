@@ -32,11 +32,30 @@ def find_telling(text: bytes, at: int, end: int) -> int:
 
 def tells_nothing(data: bytes) -> bool:
     """Whether one event's data need not be read."""
+    return data.startswith(b'{"') and data.endswith(b"}") and _is_part_of_choice(data)
+
+
+def is_unread_event(text: bytes) -> bool:
+    """Whether a read is one event with one line of data, all of it, that need not be read."""
     return (
-        data.startswith(b'{"')
-        and data.endswith(b"}")
-        and b'"choices"' in data
-        and find_telling(data, 0, len(data)) == len(data)
+        text.startswith(b'data: {"')
+        and text.endswith(b"}\n\n")
+        and text.find(b"\n") == len(text) - 2
+        and b"\r" not in text
+        and _is_part_of_choice(text)
+    )
+
+
+def _is_part_of_choice(event: bytes) -> bool:
+    """Whether `find_telling` finds nothing in one event, as most are: spelled out, for this is
+    asked of each token of each stream."""
+    return (
+        b'"choices"' in event
+        and b'"finish_reason":"' not in event
+        and b'"finish_reason": "' not in event
+        and b'_tokens"' not in event
+        and b'"error"' not in event
+        and _OTHER_CHOICE(event) is None
     )
 
 
@@ -75,6 +94,11 @@ class EventParser:
     def held(self) -> int:
         """Bytes of an event that is not yet complete."""
         return self._held
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the next read begins a line of a new event. All events have been taken."""
+        return not (self._held or self._line or self._after_cr)
 
     def feed(self, chunk: bytes) -> None:
         """The next read; all events of the one before it have been taken."""
