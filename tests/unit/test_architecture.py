@@ -43,6 +43,9 @@ ROOMS = (
 MOST_NAMES = 15
 """In a room, or in a package within one; __init__ is none. More is a room of its own."""
 
+MOST_LINES, MOST_METHODS = 400, 20
+"""Of a file, and of a class."""
+
 TOO_FULL = {
     "core": 17,
     "demo": 16,
@@ -193,6 +196,22 @@ def test_each_room_says_what_it_is_for(room: str) -> None:
 def test_no_room_is_too_full() -> None:
     full = {p: len(n) for p, n in names_in().items() if p and len(n) > MOST_NAMES}
     assert full == TOO_FULL
+
+
+def test_no_file_and_no_class_is_too_large() -> None:
+    large = []
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        if (lines := text.count("\n")) > MOST_LINES:
+            large.append(f"{path.relative_to(PACKAGE)} has {lines} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                methods = sum(
+                    isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) for n in node.body
+                )
+                if methods > MOST_METHODS:
+                    large.append(f"{node.name} has {methods} methods")
+    assert not large
 
 
 def test_imports_point_down() -> None:
