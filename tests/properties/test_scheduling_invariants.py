@@ -185,7 +185,7 @@ def models(servers: list[str]) -> dict[str, BatchModel]:
 @given(seed=st.integers(0, 2**32))
 @example(seed=0)  # calls that were put off, and no server
 @example(seed=17)  # a batch that takes far longer than the last ones
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_scheduler_keeps_its_promises(seed: int) -> None:
     draw = random.Random(seed)
     servers = ["a", "b", "c"][: draw.randint(1, 3)]
@@ -197,7 +197,7 @@ def test_the_scheduler_keeps_its_promises(seed: int) -> None:
 
 @pytest.mark.parametrize("rule", sorted(RULES))
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_so_do_the_simple_policies(rule: str, seed: int) -> None:
     draw = random.Random(seed)
     story = Story(draw, OnArrival(models(["a", "b"]), BATCH, RULES[rule]), ["a", "b"])
@@ -207,7 +207,7 @@ def test_so_do_the_simple_policies(rule: str, seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_few_and_many_are_decided_alike(seed: int) -> None:
     """Loops and arrays find the same first late call and the same least worthy one."""
     from gateway.scheduling.best_set import waiting

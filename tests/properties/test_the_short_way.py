@@ -193,7 +193,7 @@ _APART = {"_tails", "_tail", "_columns", "_sigma_s"}
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_the_short_way_does_what_the_decision_does(seed: int) -> None:
     draw = random.Random(seed)
     pair = Pair(draw)

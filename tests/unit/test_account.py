@@ -304,7 +304,7 @@ def test_a_call_that_may_go_everywhere_says_so_in_its_record() -> None:
 
 
 @given(st.floats(0.0, 1e5))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_seconds_are_rounded_as_python_would(seconds: float) -> None:
     found = _rounded(seconds)
     assert abs(found - round(seconds, 6)) <= 1.001e-6, "but for halves"

@@ -43,7 +43,7 @@ def test_a_start_that_is_refused_says_so_in_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["raise KeyError('of a call')", "warnings.warn('of a call')"])
 def test_so_does_a_bug_and_a_warning_of_python(how: str) -> None:
     program = (
-        "import warnings; from gateway.core import logs; from gateway.cli import console; "
+        "import warnings; from gateway.core.process import logs; from gateway.cli import console; "
         f"logs.configure('info', 'json'); console.speak_in_log(); {how}"
     )
     (line,) = lines_of(program)

@@ -125,7 +125,7 @@ def rendered(registry: prometheus_client.CollectorRegistry) -> list[bytes]:
 
 
 @given(_COUNTED, _COUNTED, _COUNTED)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_is_counted_is_shown_as_the_library_would(
     counted: list[tuple[str, float]],
     levels: list[tuple[str, float]],

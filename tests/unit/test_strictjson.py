@@ -172,7 +172,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_what_is_sent_is_what_was_read(value: Any) -> None:
     sent = strictjson.dumps(value)
@@ -180,7 +179,6 @@ def test_what_is_sent_is_what_was_read(value: Any) -> None:
     assert json.loads(sent) == value
 
 
-@settings(deadline=None)
 @given(st.integers(1, 400), st.integers(-500, 500))
 def test_no_number_becomes_an_infinity(digits: int, exponent: int) -> None:
     body = b"[%se%d]" % (b"7" * digits, exponent)
@@ -225,7 +223,7 @@ def outcome(read: Callable[[bytes], Any], body: bytes) -> Any:
         return str(exc)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(WRITTEN, st.integers(1, 5))
 def test_the_fast_way_reads_what_the_wary_one_reads(text: str, depth: int) -> None:
     body = text.encode()
@@ -234,7 +232,7 @@ def test_the_fast_way_reads_what_the_wary_one_reads(text: str, depth: int) -> No
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(WRITTEN.map(str.encode), st.integers(0, 500), st.binary(max_size=3))
 def test_the_fast_way_refuses_what_the_wary_one_refuses(body: bytes, at: int, put: bytes) -> None:
     broken = body[:at] + put + body[at + 1 :]

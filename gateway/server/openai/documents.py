@@ -45,4 +45,4 @@ def _check_stream(streamed: Any, operation: OperationSpec) -> None:
     if not isinstance(streamed, bool):
         raise InvalidField("stream", "must be true or false", WRONG_TYPE)
     if streamed and operation.stream is StreamForm.NONE:
-        raise InvalidField("stream", f"{operation.path} does not stream; leave it out")
+        raise InvalidField("stream", f"answers of {operation.path} are not streamed; leave it out")

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.accounting.audit.merkle import (
@@ -77,14 +77,12 @@ def test_the_empty_tree_has_the_hash_of_nothing() -> None:
     assert Frontier().root() == EMPTY_ROOT == hashlib.sha256(b"").digest()
 
 
-@settings(deadline=None)
 @given(st.integers(0, 70), st.data())
 def test_a_tree_that_is_cut_has_the_root_of_the_whole(count: int, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, count))
     assert tree(count, cut).root() == by_the_book(entries(count)) == grown(entries(count)).root()
 
 
-@settings(deadline=None)
 @given(st.integers(1, 70), st.data())
 def test_every_entry_after_the_cut_is_proven_and_no_other(count: int, data: st.DataObject) -> None:
     size = data.draw(st.integers(1, count))
@@ -99,7 +97,6 @@ def test_every_entry_after_the_cut_is_proven_and_no_other(count: int, data: st.D
             assert inclusion_root(leaf_hash(entries(count)[index]), index, size, wrong) != root
 
 
-@settings(deadline=None)
 @given(st.integers(1, 70), st.data())
 def test_a_tree_goes_on_in_a_larger_one_and_in_no_other(count: int, data: st.DataObject) -> None:
     old = data.draw(st.integers(1, count))

@@ -156,7 +156,7 @@ def changed(data: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200), CHANGES)
 def test_whatever_came_before_on_a_connection_it_is_read_alike(
     body: bytes, changes: list[tuple[int, int, bytes]]

@@ -315,7 +315,7 @@ _TENSORS = st.builds(
 _CALLS = st.builds(TensorCall, st.lists(_TENSORS, max_size=3).map(tuple))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(payload=_DOCUMENTS | _CALLS, model=st.sampled_from(["chat", "text", "open", "stray", "no"]))
 def test_classify_never_raises(payload: Any, model: str) -> None:
     from tests.unit.classify.conftest import InProcess, make_classifier, make_request
@@ -331,7 +331,7 @@ def test_classify_never_raises(payload: Any, model: str) -> None:
     assert found.restricted == (found.reason != "clear")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     kind=st.sampled_from([ValueError, KeyError, OSError, RecursionError, MemoryError, TypeError])
 )
@@ -341,7 +341,7 @@ def test_any_exception_is_a_restricted_call(kind: type[Exception]) -> None:
     assert verdict(Kit, kind(MARKER)).restricted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.text(max_size=200))
 def test_scanning_any_text_gives_findings_inside_it(text: str, scanner: PresidioScanner) -> None:
     for found in scanner.scan(text):

@@ -53,7 +53,7 @@ def read_plainly(value: Any, collector: TextCollector) -> None:
         collector.number(value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from(["model", "messages", "stop", "seed"]), VALUES))
 def test_all_of_a_document_is_read_in_its_order(document: dict[str, Any]) -> None:
     plain = TextCollector(1 << 20)

@@ -199,7 +199,7 @@ def test_what_is_cut_off_by_a_bound_counts_as_hidden() -> None:
     assert normalise.derived(deep).hidden
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=300))
 def test_folding_is_total_and_plain_text_is_left_alone(text: str) -> None:
     folded = folding.fold(text)

@@ -306,7 +306,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.lists(PIECES, min_size=1, max_size=3).map(" ".join), min_size=1, max_size=9))
 def test_a_remembered_verdict_is_the_one_without_memory(
     scanner: PresidioScanner, kit: Any, texts: list[str]

@@ -158,7 +158,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=14).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS, st.sampled_from(["", "word and more " * 150, "x" * 2030 + " "]))
 def test_whatever_is_proven_a_scan_finds(
     evidence: Evidence, scanner: PresidioScanner, text: str, before: str
@@ -172,7 +172,7 @@ NUMERIC = st.text(alphabet="0123456789 .-", max_size=120)
 MIXED = st.text(alphabet="0123456789 .-,+/_aDE\u017f\uff11@", max_size=60)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.lists(PIECES | NUMERIC | MIXED, max_size=14).map("".join))
 def test_passing_over_digits_changes_nothing_that_is_found(evidence: Evidence, text: str) -> None:
     assert evidence.find(text, PROFILE) == plainly_found(text)
@@ -202,7 +202,7 @@ _STRUCTURES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     _STRUCTURES,
     st.lists(
@@ -241,7 +241,7 @@ def gate(scanner: PresidioScanner) -> ArmedGate:
     return test_gate.armed(scanner.needs(), BlobStore.for_user())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, st.sampled_from(["", "word and more " * 150]))
 def test_whatever_is_proven_the_gate_does_not_clear(
     evidence: Evidence, gate: ArmedGate, text: str, before: str

@@ -131,7 +131,7 @@ def _shown(text: str) -> bool:
     return folded != text and folded.isascii() and not _OF_NO_VALUE & set(folded)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.text(st.sampled_from("a1@ .-/_+*`\n\x00\x07<,é"), max_size=40))
 def test_without_marks_and_doubled_separators_a_line_is_folded(text: str) -> None:
     """What the gate does in place of folding, where nothing has to be decoded."""

@@ -132,17 +132,13 @@ _piece = st.one_of(
 )
 
 
-@settings(
-    max_examples=MANY, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=MANY, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_piece, max_size=12).map("".join))
 def test_any_text_gives_the_same_findings(default: PatternEngine, text: str) -> None:
     assert_same(default, [text])
 
 
-@settings(
-    max_examples=FEW, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=FEW, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_piece, max_size=12).map("".join))
 def test_any_text_gives_the_same_findings_with_all_recognizers(
     complete: PatternEngine, text: str

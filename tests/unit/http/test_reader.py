@@ -123,7 +123,7 @@ PIECES = st.sampled_from(
 CHANGES = st.lists(st.tuples(st.integers(0, 170), st.integers(0, 12), PIECES), max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200), CHANGES)
 def test_what_came_before_on_a_connection_changes_nothing(
     body: bytes, changes: list[tuple[int, int, bytes]]

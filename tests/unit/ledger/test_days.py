@@ -54,7 +54,7 @@ def one_by_one(entries: Iterable[Entry]) -> dict[tuple[Value, ...], list[int]]:
 
 
 @given(st.lists(_ENTRIES, max_size=40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_days_have_the_sums_of_their_entries(entries: list[Entry]) -> None:
     found: dict[tuple[Value, ...], Counter[int]] = {}
     for row in _days(_grouped(entries)):  # what the table makes of them

@@ -257,7 +257,7 @@ def test_the_operator_learns_which_limit_it_was(times: Times) -> None:
 Step = tuple[float, int, bool]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(st.floats(0, 30), st.integers(0, 400), st.booleans()), max_size=80),
     st.integers(1, 20),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.models.declaration.variants import Metric
@@ -17,7 +17,6 @@ def test_ties_share_the_mean_of_their_ranks() -> None:
     assert accuracy.spearman(left, right) == pytest.approx(0.9486833)
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.lists(st.integers(-100, 100), min_size=3, max_size=30, unique=True))
 def test_ranks_see_the_order_alone(values: list[int]) -> None:
     held = np.array(values, float)
@@ -25,7 +24,6 @@ def test_ranks_see_the_order_alone(values: list[int]) -> None:
     assert accuracy.spearman(held, -held) == pytest.approx(-1)
 
 
-@settings(deadline=None)  # a busy machine
 @given(st.integers(2, 40), st.integers(0, 1000))
 def test_vectors_that_were_turned_or_scaled_are_as_similar_as_before(rows: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.models import declaration, samples
@@ -18,7 +18,6 @@ from tests.unit.models.repositories import added, with_gate
 RANGES = st.tuples(st.integers(1, 40), st.integers(0, 300), st.integers(0, 5000))
 
 
-@settings(deadline=None)  # a busy machine
 @given(RANGES, RANGES, st.integers(0, 2**32 - 1))
 def test_random_batches_are_within_the_declared_ranges(
     batch: tuple[int, int, int], pieces: tuple[int, int, int], seed: int

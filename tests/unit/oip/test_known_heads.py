@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.errors import MalformedBody
@@ -40,7 +40,6 @@ def kept(heads: KnownHeads) -> int:
 
 
 @given(st.lists(calls(), min_size=1, max_size=4))
-@settings(deadline=None)
 def test_it_says_what_the_reader_says_however_often(asked: list[TensorCall]) -> None:
     heads = KnownHeads()
     for call in asked * 2:

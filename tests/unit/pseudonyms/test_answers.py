@@ -140,7 +140,7 @@ def test_an_event_that_nests_too_deep_is_the_endpoints_failure() -> None:
 # Chat and completions, streamed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(CUTS, CUTS)
 def test_two_choices_come_whole_however_they_are_cut(one: list[int], two: list[int]) -> None:
     first = [chunk({"content": p}) for p in pieces(MASKED, one)]
@@ -189,7 +189,7 @@ def test_reasoning_and_content_are_texts_of_their_own() -> None:
     assert content(got) == "lind? Müller."
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(CUTS, CUTS)
 def test_arguments_of_parallel_tool_calls_come_whole(one: list[int], two: list[int]) -> None:
     said = [
@@ -216,7 +216,7 @@ def test_arguments_of_parallel_tool_calls_come_whole(one: list[int], two: list[i
     assert got[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(CUTS)
 def test_text_completions_are_restored(cuts: list[int]) -> None:
     frames = [
@@ -250,7 +250,7 @@ def response_events(text: str, cuts: Sequence[int]) -> list[Frame]:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(CUTS)
 def test_responses_are_restored_and_their_numbers_stay_in_a_row(cuts: list[int]) -> None:
     frames = restored(response_events(MASKED, cuts), RESPONSES)

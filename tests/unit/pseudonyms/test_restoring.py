@@ -6,7 +6,7 @@ import json
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.classify.pseudonyms.answers.restorer import Channel, Restorer
@@ -33,7 +33,6 @@ def streamed(text: str, cuts: list[int], restorer: Restorer) -> str:
     return said + channel.flush()
 
 
-@settings(deadline=None)
 @given(PIECES, st.lists(st.integers(0, 10_000), max_size=30), st.integers(0, 1 << 32))
 def test_any_text_comes_back_whole_and_however_it_is_cut(
     pieces: list[str], cuts: list[int], seed: int
@@ -45,7 +44,6 @@ def test_any_text_comes_back_whole_and_however_it_is_cut(
     assert streamed(said, list(range(len(said))), restorer) == text  # one character at a time
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_an_answer_of_its_own_words_is_restored_the_same_in_one_piece_and_in_many(
     data: st.DataObject,
@@ -59,7 +57,6 @@ def test_an_answer_of_its_own_words_is_restored_the_same_in_one_piece_and_in_man
     assert streamed(answer, cuts, restorer) == restorer.whole(answer)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1 << 32), st.lists(st.integers(0, 10_000), max_size=10))
 def test_arguments_of_a_tool_call_are_json_with_the_originals(seed: int, cuts: list[int]) -> None:
     document = {f"{type_} {n}": value for n, (type_, value) in enumerate(VALUES)}

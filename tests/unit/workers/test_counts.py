@@ -110,7 +110,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(STEPS)
 def test_whatever_workers_do_and_die_of_no_limit_is_had_twice(steps: list[Step]) -> None:
     """A model that counts: calls that live, and requests since each moment."""

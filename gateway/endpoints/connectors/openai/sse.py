@@ -32,7 +32,7 @@ def find_telling(text: bytes, at: int, end: int) -> int:
 
 def tells_nothing(data: bytes) -> bool:
     """Whether one event's data need not be read."""
-    return data.startswith(b'{"') and data.endswith(b"}") and _is_part_of_choice(data)
+    return data.startswith(b'{"') and data.endswith(b"}") and _continues_choice(data)
 
 
 def is_unread_event(text: bytes) -> bool:
@@ -42,11 +42,11 @@ def is_unread_event(text: bytes) -> bool:
         and text.endswith(b"}\n\n")
         and text.find(b"\n") == len(text) - 2
         and b"\r" not in text
-        and _is_part_of_choice(text)
+        and _continues_choice(text)
     )
 
 
-def _is_part_of_choice(event: bytes) -> bool:
+def _continues_choice(event: bytes) -> bool:
     """Whether `find_telling` finds nothing in one event, as most are: spelled out, for this is
     asked of each token of each stream."""
     return (

@@ -33,7 +33,7 @@ ROWS = {  # columns and the rows of their tables, as the module's own table says
 
 
 @given(st.text(alphabet=st.characters(codec=None)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_number_is_a_row_of_its_table(text: str) -> None:
     table = plain_features().rows(cut(text))
     assert table.shape == (len(cut(text)), COLUMNS)
@@ -43,7 +43,6 @@ def test_every_number_is_a_row_of_its_table(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(codec=None), min_size=1))
-@settings(deadline=None)
 def test_a_word_is_never_padding(text: str) -> None:
     assert (plain_features().rows(cut(text))[:, 14] > 0).all()
 
@@ -171,7 +170,6 @@ def test_the_lexicon_gives_back_what_was_put_in() -> None:
         st.integers(0, 1),
     )
 )  # fmt: skip
-@settings(deadline=None)
 def test_facts_survive_being_packed(known: LexiconEntry) -> None:
     assert LexiconEntry.unpack(known.packed()) == known
     assert known.packed() < 1 << 16

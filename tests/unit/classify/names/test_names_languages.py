@@ -276,7 +276,7 @@ def test_a_check_that_misses_a_script_does_not_start(monkeypatch: pytest.MonkeyP
 
 
 @given(st.text(alphabet=st.characters(codec=None)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_is_judged(text: str) -> None:
     assert isinstance(foreign(text), str | None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.classify.names import FULL_NAME
@@ -113,7 +113,6 @@ def test_no_score_is_over_one() -> None:
 @given(
     st.floats(0, 1.000001), st.floats(0, 1), st.sampled_from(["Anna", "Anna Schmidt", "1 Oak St"])
 )
-@settings(deadline=None)
 def test_a_lone_name_never_scores_like_a_full_one(
     probability: float, least: float, text: str
 ) -> None:
@@ -125,7 +124,6 @@ def test_a_lone_name_never_scores_like_a_full_one(
 
 
 @given(st.text(alphabet=st.characters(codec=None)), st.data())
-@settings(deadline=None)
 def test_any_span_of_any_text_is_judged(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))

@@ -174,7 +174,7 @@ PIECE_COUNTS = st.integers(1, 400).flatmap(
 
 
 @given(PIECE_COUNTS, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_stretches_hold_every_doubt_once_with_what_stands_round_it(
     counts: list[int], data: st.DataObject
 ) -> None:

@@ -159,7 +159,7 @@ def test_mentions_are_runs_of_likely_words(
 
 
 @given(st.lists(st.text(alphabet=st.characters(codec=None)), max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_mentions_lie_in_their_texts_and_in_order(texts: list[str]) -> None:
     noise = np.random.default_rng(len("".join(texts)))
 

@@ -43,7 +43,7 @@ def test_a_word_knows_what_stands_before_it() -> None:
 
 
 @given(st.text() | st.text(alphabet=st.characters(codec=None)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_words_tile_the_text(text: str) -> None:
     words = cut(text)
     said = [text[start:end] for start, end in zip(words.starts, words.ends, strict=True)]

@@ -243,9 +243,7 @@ def test_where_the_repository_is_a_mount_the_workshop_is_inside_the_model(
     assert rig.left_over(repository) == []
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=st.sampled_from(
         ["manifest.json", "model.yaml", "files/model.onnx", "files/model.py", "files/runtime.py"]
