@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import DeadlineExceeded, GatewayError, UpstreamGivenUp, UpstreamSilent
-from gateway.core.reply import Frame, OneFrame, ReplyStream
+from gateway.core.reply import Frame, OneFrame
 from gateway.core.types import Outcome
 from gateway.endpoints.health.patience import idle_s, parting_s
 from gateway.endpoints.state import AttemptTimeout, went_out_why
@@ -69,7 +69,12 @@ class OpenedReply:
             elif self._done or attempt.stream is None:
                 raise StopAsyncIteration
             else:
-                return await self._next(attempt.stream)
+                since_s = attempt.clock()
+                with self._waits(since_s):
+                    frame = await anext(attempt.stream)
+                self._observe_gap(since_s)
+                attempt.on_frame(frame)
+                return frame
         except TimeoutError:
             failed = DeferredError(self._too_late())
         except GatewayError as exc:
@@ -109,18 +114,13 @@ class OpenedReply:
     def _settle(self, outcome: Outcome, reason: str) -> None:
         """Called at its end, once or more often."""
 
-    async def _next(self, stream: ReplyStream) -> Frame:
-        attempt = self._attempt
-        since_s = attempt.clock()
-        with self._waits(since_s):
-            frame = await anext(stream)
-        now_s = attempt.clock()
+    def _observe_gap(self, since_s: float) -> None:
+        """A frame has come that was waited for since then."""
+        now_s = self._attempt.clock()
         self._gap_s = max(self._gap_s, now_s - since_s)
         if now_s - self._observed_s >= _OBSERVED_EACH_S:
-            attempt.model_state.gaps.observe(self._gap_s)
+            self._attempt.model_state.gaps.observe(self._gap_s)
             self._observed_s, self._gap_s, self._idle_s = now_s, 0.0, 0.0
-        attempt.on_frame(frame)
-        return frame
 
     def _waits(self, now_s: float) -> AttemptTimeout:
         """For a frame, since the one before it."""

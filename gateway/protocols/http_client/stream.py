@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from gateway.core import timeouts
@@ -42,19 +43,30 @@ class WireStream:
 
     async def more(self) -> bytes:
         """Nothing at the end. The wait is the caller's to bound."""
-        connection = self._connection
-        if connection is None:
-            return b""
-        answer = connection.answer
         try:
-            while not (answer.pieces or answer.done):
-                await connection.more()
-        except ConnectionLost as exc:
-            self.close()
-            raise UpstreamUnreachable(exc.why) from None
+            while (waiter := self.waiter()) is not None:
+                await waiter
         except BaseException:
             self.close()
             raise
+        return self.take()
+
+    def waiter(self) -> asyncio.Future[None] | None:
+        """Done when there may be something to take; None when there is. Raises what there is
+        instead; then, and when the wait ends otherwise, it is to be closed."""
+        connection = self._connection
+        if connection is None or connection.answer.pieces or connection.answer.done:
+            return None
+        try:
+            return connection.more()
+        except ConnectionLost as exc:
+            raise UpstreamUnreachable(exc.why) from None
+
+    def take(self) -> bytes:
+        """What has come; nothing at the end."""
+        connection = self._connection
+        if connection is None:
+            return b""
         if not (chunk := connection.taken()):
             self.close()
         return chunk

@@ -158,7 +158,10 @@ class EventStream:
         try:
             if not self._between_events:
                 return await self._next()
-            chunk = await self._response.more()
+            response = self._response
+            while (waiter := response.waiter()) is not None:
+                await waiter
+            chunk = response.take()
             if len(chunk) <= self._passed_bytes and is_unread_event(chunk):
                 self._progress.goes_on()
                 return ServerEvents(chunk, 1)
