@@ -106,3 +106,12 @@ def test_what_tells_something_is_read(text: bytes, count: int) -> None:
     events, unread = parser.take_unread()
     assert unread == count == events.count(b"\n\n")
     assert text.startswith(events)
+
+
+@pytest.mark.parametrize("rest", [b"data: [DONE]\n\n", event(finish='"stop"'), b"data: {", b""])
+def test_nothing_is_passed_on_behind_the_last_that_may_be(rest: bytes) -> None:
+    """Compiled, a slice of bytes whose end stands before its beginning is an error."""
+    parser = EventParser(1 << 20)
+    parser.feed(event(finish='"stop"') + rest)
+    assert parser.next() is not None
+    assert parser.take_unread() == (b"", 0)

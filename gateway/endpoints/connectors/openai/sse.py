@@ -62,7 +62,10 @@ def _continues_choice(event: bytes) -> bool:
 def find_unread(text: bytes, at: int) -> tuple[int, int]:
     """Where the events end that stand in `text` from `at` on, each with one line of data, and need
     not be read; how many they are. `at` begins an event, and all lines end alike."""
-    end = text.rfind(b"}\n\n", at, find_telling(text, at, len(text))) + 3
+    end = text.rfind(b"}\n\n", at, find_telling(text, at, len(text)))
+    if end < 0:
+        return at, 0
+    end += 3
     events = text if end - at == len(text) else text[at:end]
     count = events.count(b"}\n\n")
     if (
