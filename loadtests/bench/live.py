@@ -2,6 +2,7 @@
 
     python -m loadtests.bench.live [--model inspected] [--kind chat] [--calls 100] [--top 60]
     python -m loadtests.bench.live --model onprem --text "card 4111 1111 1111 1111 "
+    python -m loadtests.bench.live --recorded FILE     # chats of `loadtests.load.mixed`
     python -m loadtests.bench.live --instructions      # needs valgrind
 
 Without --instructions: the bytecodes and the calls of Python functions that the gateway's loop
@@ -31,7 +32,7 @@ from typing import Any, TypedDict
 import grpc.aio
 
 from loadtests import build
-from loadtests.load.messages import Messages, Shape, messages
+from loadtests.load.messages import Messages, Shape, messages, recorded_calls
 from loadtests.peers import Running, Site
 from loadtests.peers.process import Process
 from loadtests.peers.spillway import Spillway
@@ -59,6 +60,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--model", default="inspected", help="inspected, public or onprem")
     parser.add_argument("--kind", default="chat", help="chat, stream, v2-json, v2-binary or grpc")
     parser.add_argument("--text", default="", help="in each prompt: a value that is found")
+    parser.add_argument("--recorded", type=Path, help="chats of `loadtests.load.mixed`")
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--connections", type=int, default=4, help="each with a call at a time")
     parser.add_argument("--gap-ms", type=float, default=0.0, help="between chunks of a stream")
@@ -178,7 +180,14 @@ class _Gateway:
         model = {"chat": at.chat_model, "stream": at.chat_model, "grpc": at.grpc_model}.get(
             self._args.kind, at.v2_model
         )
-        shape = Shape(kind=self._args.kind, model=model, text=self._args.text, headers=at.headers)
+        recorded = recorded_calls(self._args.recorded) if self._args.recorded else []
+        shape = Shape(
+            kind=self._args.kind,
+            model=model,
+            text=self._args.text,
+            headers=at.headers,
+            calls=recorded,
+        )
         return messages(shape, self._authority)
 
     def calls(self, count: int) -> None:
