@@ -77,6 +77,11 @@ class AttemptTimeout:
         and `expire` sees that its end has moved."""
         self._slot.pop(self, None)
 
+    def rests(self) -> None:
+        """It waits for something else, until the next `waits`."""
+        self.model_state.health.answers.heard(self)
+        self._task = None
+
     def __enter__(self) -> AttemptTimeout:
         return self
 
