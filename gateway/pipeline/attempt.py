@@ -109,6 +109,24 @@ class AttemptServices:
 class RunningAttempt(AttemptTimeout):
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
+    may_last = True
+    answered = False  # whether its time tells how fast the server is
+    finished = False
+    reserved: Reservation | None = None
+    stream: ReplyStream | None = None
+    first: Frame | None = None  # of an answer that did not come whole
+    frames = 0
+    received_bytes = 0  # where they are paid for
+    heard_s = 0.0  # when the last frame came
+    gpu_mark: float  # of `GpuTime`, where the server has one
+    sent_s: float | None = None
+    sent_as = ""  # the id under which it is sent to the cloud
+    record: Durable | None = None  # done once it is on record
+    epoch: int | None = None  # None: it was not sent
+    high_s: float  # of its model's times, of a sample of so many, when it was sent
+    sample: int
+    span: Span | None = None
+
     def __init__(
         self,
         services: AttemptServices,
@@ -125,22 +143,8 @@ class RunningAttempt(AttemptTimeout):
         model, state = request.model, services.registry.states[endpoint.name]
         self.served = endpoint.models[model]
         self.state, self.model_state = state, state.model_states[model]
-        self.may_last = True
-        self.answered = False  # whether its time tells how fast the server is
-        self.finished = False
-        self.reserved: Reservation | None = None
-        self.stream: ReplyStream | None = None
-        self.first: Frame | None = None  # of an answer that did not come whole
-        self.frames = self.received_bytes = 0  # the bytes, where they are paid for
-        self.heard_s = 0.0  # when the last frame came
-        self.gpu_mark: float  # of `GpuTime`, where the server has one
-        self.sent_s: float | None = None
-        self.sent_as = ""  # the id under which it is sent to the cloud
-        self.record: Durable | None = None  # done once it is on record
-        self.epoch: int | None = None  # None: it was not sent
-        self.high_s: float  # of its model's times, of a sample of so many, when it was sent
-        self.sample: int
-        self.span: Span | None = request.trace.begin("attempt") if request.trace.sampled else None
+        if request.trace.sampled:
+            self.span = request.trace.begin("attempt")
 
     @property
     def model(self) -> str:
@@ -311,11 +315,8 @@ class RunningAttempt(AttemptTimeout):
         took_s = 0.0 if sent_s is None else self.clock() - sent_s
         self.answered = answered = error is None and not result
         if stream is not None and type(stream) is not OneFrame:
-            closing = (
-                None
-                if answered and upstream.closed_whole(stream)
-                else upstream.begun_closing(stream)
-            )
+            if not (answered and upstream.closed_whole(stream)):
+                closing = upstream.begun_closing(stream)
             if closing is not None:  # nobody takes this place before the close has gone out (S2)
                 # guard: S2.close-order -> self._leave()
                 # guard: S2.leave-at-once -> self._leave()
