@@ -206,8 +206,9 @@ class World:
             self.witness.released(story, reply.placement)
             try:
                 with contextlib.suppress(_Leaves):
-                    await reply.frames.deliver(Handled(partial(self._read, story)))
-                    story.whole = True
+                    if not self._has_enough(story):  # else it leaves before it reads
+                        await reply.frames.deliver(Handled(partial(self._read, story)))
+                        story.whole = True
             finally:
                 await asyncio.shield(reply.frames.aclose())
 
