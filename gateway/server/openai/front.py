@@ -134,11 +134,11 @@ class _OpenAiRequestHead(RequestHead):
 
 
 async def _read_on(exchange: HttpExchange, lines: str, frames: FrameSource) -> None:
-    match await received(frames):
-        case [JsonBody(body)]:
-            await exchange.reply_as_taken(200, _whole(body, lines), body)
-        case _:
-            raise InternalError("an answer came in other frames than this protocol has")
+    answer = await received(frames)
+    frame = answer[0] if len(answer) == 1 else None
+    if not isinstance(frame, JsonBody):
+        raise InternalError("an answer came in other frames than this protocol has")
+    await exchange.reply_as_taken(200, _whole(frame.body, lines), frame.body)
 
 
 def _whole(body: bytes, lines: str) -> str:
