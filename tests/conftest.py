@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -63,6 +64,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("--quick") and collection_path.suffix == ".py":
         return not processes.is_quick(str(collection_path.relative_to(config.rootpath))) or None
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine that is marked `leaping` on the clock of tests.unit.harness."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test) or not pyfuncitem.get_closest_marker("leaping"):
+        return None
+    from tests.unit.harness import run  # only where a test needs it
+
+    run(test(**{name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}))
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)
