@@ -12,6 +12,8 @@ from gateway.core.errors import UpstreamGivenUp, UpstreamSilent
 from gateway.core.types import Zone
 from tests.unit.harness import MODEL, Ended, Plan, Rig, cloud, now_s, onprem, request, run
 
+pytestmark = pytest.mark.leaping
+
 FAR_S = 3000.0
 Event = Callable[[Rig], None]
 
@@ -108,13 +110,10 @@ def test_where_frames_take_long_a_stream_may_be_silent_for_long() -> None:
     assert len(ended.frames) == 4
 
 
-def test_a_stream_that_stops_counts_as_a_failure_of_its_endpoint() -> None:
-    async def main() -> None:
-        rig = Rig(onprem(Plan(frames=9, hangs_at=2)), cloud())
-        calls = [rig.call(request("clear", FAR_S, streamed=True)) for _ in range(3)]
-        await asyncio.gather(*calls)
-        assert rig.registry.refuses_call("gpu", request("clear")) == "ejected", "for their caller"
-        await rig.call(request("clear", FAR_S, streamed=True, tenant="another"))
-        assert not rig.registry.model_state("gpu", MODEL).breaker.closed, "for everybody"
-
-    run(main())
+async def test_a_stream_that_stops_counts_as_a_failure_of_its_endpoint() -> None:
+    rig = Rig(onprem(Plan(frames=9, hangs_at=2)), cloud())
+    calls = [rig.call(request("clear", FAR_S, streamed=True)) for _ in range(3)]
+    await asyncio.gather(*calls)
+    assert rig.registry.refuses_call("gpu", request("clear")) == "ejected", "for their caller"
+    await rig.call(request("clear", FAR_S, streamed=True, tenant="another"))
+    assert not rig.registry.model_state("gpu", MODEL).breaker.closed, "for everybody"

@@ -33,6 +33,8 @@ from tests.unit.models.registry.broken import BROKEN, FAILING, swap
 from tests.unit.models.registry.conftest import Site
 from tests.unit.models.registry.rig import NAME, declared, fingerprint, pulled
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Path:
@@ -137,43 +139,39 @@ def test_a_version_is_tried_in_a_triton_of_its_own_before_the_one_that_serves_se
     )
 
 
-def test_a_new_model_comes_with_its_declaration_and_is_served(shelf: Path, site: Site) -> None:
+async def test_a_new_model_comes_with_its_declaration_and_is_served(
+    shelf: Path, site: Site
+) -> None:
     empty = site.repository.parent / "empty"
     empty.mkdir()
 
-    async def scenario() -> None:
-        async with TritonServer(TritonOptions((empty,), reload=True, stop_grace_s=1.0)):
-            servers = over(empty, None)
-            done = await asyncio.to_thread(
-                pulled, empty, DirectoryRegistry(shelf), None, servers=servers
-            )
-            assert (done.before, len(done.serving)) == (None, 1)
-            await asyncio.to_thread(servers[0].ask, declared(empty), 2, 2)
-
-    asyncio.run(scenario())
+    async with TritonServer(TritonOptions((empty,), reload=True, stop_grace_s=1.0)):
+        servers = over(empty, None)
+        done = await asyncio.to_thread(
+            pulled, empty, DirectoryRegistry(shelf), None, servers=servers
+        )
+        assert (done.before, len(done.serving)) == (None, 1)
+        await asyncio.to_thread(servers[0].ask, declared(empty), 2, 2)
     assert (empty / NAME / "config.pbtxt").read_text() == (
         site.repository / NAME / "config.pbtxt"
     ).read_text()
 
 
-def test_a_server_that_takes_nothing_while_it_runs_has_it_from_its_next_start_on(
+async def test_a_server_that_takes_nothing_while_it_runs_has_it_from_its_next_start_on(
     shelf: Path, tmp_path: Path
 ) -> None:
     repository = rig.repository(tmp_path)
     options = TritonOptions((repository,), stop_grace_s=1.0)
 
-    async def scenario() -> None:
-        async with TritonServer(options):
-            (ours,) = over(repository, None)
-            done = await asyncio.to_thread(
-                pulled, repository, DirectoryRegistry(shelf), None, servers=[ours]
-            )
-            assert (done.installed, done.serving, len(done.later)) == (True, (), 1)
-            assert ours.serving(NAME) == 1
-        async with TritonServer(options):
-            assert over(repository, None)[0].serving(NAME) == 2
-
-    asyncio.run(scenario())
+    async with TritonServer(options):
+        (ours,) = over(repository, None)
+        done = await asyncio.to_thread(
+            pulled, repository, DirectoryRegistry(shelf), None, servers=[ours]
+        )
+        assert (done.installed, done.serving, len(done.later)) == (True, (), 1)
+        assert ours.serving(NAME) == 1
+    async with TritonServer(options):
+        assert over(repository, None)[0].serving(NAME) == 2
 
 
 def test_a_new_model_that_fails_leaves_no_model(shelf: Path, site: Site, tmp_path: Path) -> None:
