@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
     if event in ("subprocess.Popen", "os.posix_spawn", "os.fork") and _in_a_test:
-        raise RuntimeError("this test starts a process: list its file in tests/processes.py")
+        raise RuntimeError("this test starts a process: list its file in tests/not_quick.txt")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -105,6 +105,11 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @pytest.fixture(scope="session")

@@ -194,6 +194,14 @@ def settings(
     return document
 
 
+def cloud_only(document: dict[str, Any]) -> dict[str, Any]:
+    """Without the embedded Triton, which takes seconds to start."""
+    del document["endpoints"]["local"]
+    for model in document["models"].values():
+        model["served_by"] = [s for s in model["served_by"] if s["endpoint"] != "local"]
+    return document
+
+
 @contextlib.contextmanager
 def serving(document: dict[str, Any], scratch: Path) -> Iterator[LiveGateway]:
     """Run `spillway serve` on free ports until the block ends; SIGTERM then, and it must obey."""

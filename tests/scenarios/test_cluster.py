@@ -22,7 +22,7 @@ import pytest
 
 from gateway.demo.cloud.process import SimulatedCloud
 from loadtests.http import Client
-from tests.live import MODELS, LiveGateway, LoopThread, simulated_cloud, wait_until
+from tests.live import MODELS, LiveGateway, LoopThread, wait_until
 from tests.scenarios.both_ways import Way, infer_message
 from tests.scenarios.gateways import NAMES, Gateways, shared_triton
 from tests.unit.cluster.authority import Authority
@@ -39,12 +39,6 @@ RESTRICTED = {"x-spillway-sensitivity": "restricted"}
 
 
 @pytest.fixture(scope="module")
-def away(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
-
-
-@pytest.fixture(scope="module")
 def triton(loop_thread: LoopThread) -> Iterator[tuple[int, int]]:
     if not (MODELS / "minilm" / "1" / "model.onnx").exists():
         pytest.fail("the models are not built: run `make models`")
@@ -54,10 +48,10 @@ def triton(loop_thread: LoopThread) -> Iterator[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def three(
-    away: SimulatedCloud, triton: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
+    outside: SimulatedCloud, triton: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateways]:
     scratch = tmp_path_factory.mktemp("trio")
-    gateways = Gateways(triton, away, scratch, Authority(scratch))
+    gateways = Gateways(triton, outside, scratch, Authority(scratch))
     try:
         for name in NAMES:
             gateways.start(name)
@@ -188,7 +182,7 @@ def test_a_model_error_comes_by_way_of_the_owner_in_the_servers_words(trio: Gate
 
 
 def test_clear_calls_leave_from_where_they_came_and_restricted_ones_never(
-    trio: Gateways, away: SimulatedCloud, loop_thread: LoopThread
+    trio: Gateways, outside: SimulatedCloud, loop_thread: LoopThread
 ) -> None:
     """More than the server can do in time, by the two gateways that do not own it."""
 
@@ -214,7 +208,7 @@ def test_clear_calls_leave_from_where_they_came_and_restricted_ones_never(
     for restricted in ends[2:]:
         assert {e.zone for e in restricted} <= {"onprem", ""}
         assert [e.status for e in restricted] == [200] * 4
-    found = loop_thread.run(away.search([CARD, CARD.replace(" ", "")]))
+    found = loop_thread.run(outside.search([CARD, CARD.replace(" ", "")]))
     assert not list(found)
 
 
@@ -226,7 +220,7 @@ def _in_cloud(gateways: Gateways, name: str) -> float:
 
 
 def test_a_card_stays_whichever_gateway_takes_it(
-    trio: Gateways, away: SimulatedCloud, loop_thread: LoopThread
+    trio: Gateways, outside: SimulatedCloud, loop_thread: LoopThread
 ) -> None:
     for name in trio.names:
         body = {"model": "scribe", "max_tokens": 4,
@@ -234,7 +228,7 @@ def test_a_card_stays_whichever_gateway_takes_it(
         answer = trio[name].client.post("/v1/chat/completions", json=body)
         assert answer.headers["x-spillway-zone"] == "onprem"
         assert answer.headers["x-spillway-sensitivity"] == "restricted"
-    assert not list(loop_thread.run(away.search([CARD, CARD.replace(" ", "")])))
+    assert not list(loop_thread.run(outside.search([CARD, CARD.replace(" ", "")])))
 
 
 # Who is listened to

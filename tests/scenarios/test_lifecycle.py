@@ -15,7 +15,15 @@ import httpx
 import pytest
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+from tests.live import (
+    LiveGateway,
+    LoopThread,
+    cloud_only,
+    serving,
+    settings,
+    simulated_cloud,
+    wait_until,
+)
 
 LONG = {
     "model": "scribe",
@@ -90,7 +98,7 @@ def test_a_budget_that_runs_out_mid_stream_ends_it_in_band(
     """The cloud would stream for ten seconds; the caller gave two."""
     with (
         simulated_cloud(loop_thread, between_tokens_ms=100.0) as cloud,
-        serving(_cloud_only(settings(cloud, tmp_path)), tmp_path) as gateway,
+        serving(cloud_only(settings(cloud, tmp_path)), tmp_path) as gateway,
     ):
         started = time.monotonic()
         body = {**LONG, "max_tokens": 100}
@@ -145,7 +153,7 @@ def test_a_caller_who_leaves_closes_the_call_in_the_cloud(
     """The upstream sees the caller go (A3): its place, one of one, is free for the next call."""
     with (
         simulated_cloud(loop_thread, concurrency_limit=1, between_tokens_ms=50.0) as cloud,
-        serving(_cloud_only(settings(cloud, tmp_path)), tmp_path) as gateway,
+        serving(cloud_only(settings(cloud, tmp_path)), tmp_path) as gateway,
     ):
         with gateway.client.stream("POST", "/v1/chat/completions", json=LONG) as answer:
             assert answer.headers["x-spillway-reason"] == "cloud_only"
@@ -162,7 +170,7 @@ def test_sigterm_lets_streams_finish_and_then_cuts_them_with_a_reason(
 ) -> None:
     with (
         simulated_cloud(loop_thread, between_tokens_ms=60.0) as cloud,
-        serving(_cloud_only(settings(cloud, tmp_path, limits={"drain_s": 1.5})), tmp_path) as house,
+        serving(cloud_only(settings(cloud, tmp_path, limits={"drain_s": 1.5})), tmp_path) as house,
     ):
         ends = asyncio.run(_streams_over_a_stop(house, {**LONG, "max_tokens": 10}, LONG))
         assert ends[0] == "data: [DONE]"
@@ -170,14 +178,6 @@ def test_sigterm_lets_streams_finish_and_then_cuts_them_with_a_reason(
         assert house.process.wait(30) == 0
         with pytest.raises(httpx.TransportError):
             house.client.get("/healthz")
-
-
-def _cloud_only(document: Any) -> Any:
-    """Without the embedded Triton, which takes seconds to start."""
-    del document["endpoints"]["local"]
-    for model in document["models"].values():
-        model["served_by"] = [s for s in model["served_by"] if s["endpoint"] != "local"]
-    return document
 
 
 async def _streams_over_a_stop(gateway: LiveGateway, *bodies: Any) -> list[str]:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPConnection
@@ -20,22 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 import yaml
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import ROOT, LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+from tests.live import ROOT, LiveGateway, LoopThread, serving, settings, wait_until
 
 BUDGET_S = 1.0
 SLOW = "1/1/" * 16_000  # a worker looks at every one of them
 CALM = "Summarise the water cycle in two sentences."
 MARKER = "teal lighthouse"
-
-
-@pytest.fixture(scope="module")
-def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
 
 
 def _serving(
