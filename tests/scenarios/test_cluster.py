@@ -269,22 +269,24 @@ def _waits(gateways: Gateways, name: str, count: int) -> bool:
     return bool(sum(q["waiting"] for q in told["queues"]) >= count)
 
 
-async def _fifty_and(gateways: Gateways, fault: Callable[[], None]) -> list[Ended]:
-    """Fifty calls by way of those that do not own the server, and what happens meanwhile."""
+async def _many_and(gateways: Gateways, fault: Callable[[], None]) -> list[Ended]:
+    """Calls by way of those that do not own the server, which has more than it can begin, and what
+    happens meanwhile."""
     async with asyncio.TaskGroup() as group:
         running = [
-            group.create_task(many(gateways[n], 25, RESTRICTED, 30.0)) for n in ("north", "west")
+            group.create_task(many(gateways[n], 12, RESTRICTED, 60.0, "crawling"))
+            for n in ("north", "west")
         ]
-        await asyncio.to_thread(wait_until, lambda: _waits(gateways, "east", 20), _PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: _waits(gateways, "east", 10), _PATIENCE_S)
         fault()
     return [e for task in running for e in task.result()]
 
 
-def test_a_killed_owner_costs_none_of_fifty_waiting_calls(trio: Gateways) -> None:
+def test_a_killed_owner_costs_none_of_the_waiting_calls(trio: Gateways) -> None:
     """Started again, it has its servers back after the dwell."""
     takeovers = trio.counted("north", "spillway_cluster_takeovers_total")
-    ends = asyncio.run(_fifty_and(trio, lambda: trio.kill("east")))
-    assert Counter((e.status, e.zone) for e in ends) == {(200, "onprem"): 50}
+    ends = asyncio.run(_many_and(trio, lambda: trio.kill("east")))
+    assert Counter((e.status, e.zone) for e in ends) == {(200, "onprem"): 24}
     assert {trio.decided_by(n) for n in ("north", "west")} == {"north"}
     assert trio.counted("north", "spillway_cluster_takeovers_total") == takeovers + 1
     received = 'spillway_cluster_received_total{peer="east"'
@@ -297,11 +299,11 @@ def test_a_killed_owner_costs_none_of_fifty_waiting_calls(trio: Gateways) -> Non
     assert infer(trio["west"]).status_code == 200
 
 
-def test_a_stopped_owner_costs_none_of_fifty_waiting_calls(trio: Gateways) -> None:
+def test_a_stopped_owner_costs_none_of_the_waiting_calls(trio: Gateways) -> None:
     pid = trio["east"].process.pid
     try:
-        ends = asyncio.run(_fifty_and(trio, lambda: os.kill(pid, signal.SIGSTOP)))
-        assert Counter(e.status for e in ends) == {200: 50}
+        ends = asyncio.run(_many_and(trio, lambda: os.kill(pid, signal.SIGSTOP)))
+        assert Counter(e.status for e in ends) == {200: 24}
         assert trio.decided_by("west") == "north"
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -312,12 +314,12 @@ def test_a_stopped_owner_costs_none_of_fifty_waiting_calls(trio: Gateways) -> No
 
 def test_an_owner_that_is_told_to_stop_hands_over_and_nobody_notices(trio: Gateways) -> None:
     async def stop_while_calls_wait() -> list[Ended]:
-        running = asyncio.create_task(many(trio["west"], 40, RESTRICTED, 30.0))
+        running = asyncio.create_task(many(trio["west"], 20, RESTRICTED, 60.0, "crawling"))
         await asyncio.to_thread(wait_until, lambda: _waits(trio, "east", 10), _PATIENCE_S)
         trio["east"].process.send_signal(signal.SIGTERM)
         return await running
 
     ends = asyncio.run(stop_while_calls_wait())
-    assert Counter(e.status for e in ends) == {200: 40}
+    assert Counter(e.status for e in ends) == {200: 20}
     assert trio.decided_by("west") == "north"
     assert trio["east"].process.wait(_PATIENCE_S) == 0

