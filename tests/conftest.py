@@ -88,11 +88,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """After they were shuffled."""
     items.sort(key=lambda item: processes.rank(item.nodeid))
-    compiled = is_compiled()
+    compiled, reruns = is_compiled(), config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
         if compiled and item.get_closest_marker("interpreted") is not None:
             item.add_marker(pytest.mark.skip(reason="is about Python that is not compiled"))
-        if config.pluginmanager.hasplugin("rerunfailures") and processes.tried_again(item.nodeid):
+        if config.pluginmanager.hasplugin("rerunfailures") and processes.tried_again(
+            item.nodeid.partition("::")[0]
+        ):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
