@@ -92,9 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if compiled and item.get_closest_marker("interpreted") is not None:
             item.add_marker(pytest.mark.skip(reason="is about Python that is not compiled"))
-        if config.pluginmanager.hasplugin("rerunfailures") and processes.tried_again(
-            item.nodeid.partition("::")[0]
-        ):
+        if reruns and processes.tried_again(item.nodeid.partition("::")[0]):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
