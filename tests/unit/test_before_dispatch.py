@@ -12,17 +12,7 @@ from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core.errors import DeadlineExceeded
 from gateway.core.types import ServedModel, Zone
 from gateway.endpoints.health.canary_requests import CanaryDoors
-from tests.unit.harness import (
-    FAILS,
-    MODEL,
-    MemoryLog,
-    Rig,
-    Site,
-    cloud,
-    onprem,
-    request,
-    run,
-)
+from tests.unit.harness import FAILS, MODEL, MemoryLog, Rig, Site, cloud, onprem, request, run
 
 
 class SlowDisk(MemoryLog):

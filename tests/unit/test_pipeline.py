@@ -345,9 +345,7 @@ def test_a_stopping_gateway_takes_no_new_calls_and_finishes_the_open_ones() -> N
 def test_what_is_cut_ends_with_the_reason_and_not_as_if_its_caller_had_left(where: str) -> None:
     async def main() -> None:
         plan = Plan(frames=3, hangs_at=1) if where == "streaming" else HANGS
-        setup = Setup(
-            classifier=ScriptedClassifier(takes_s=50.0 if where == "classified" else 0.0),
-        )
+        setup = Setup(classifier=ScriptedClassifier(takes_s=50.0 if where == "classified" else 0.0))
         rig = Rig(onprem(plan), setup=setup)
         tasks = [asyncio.create_task(rig.call(request("restricted", 100.0, streamed=True)))]
         if where == "queued":

@@ -15,14 +15,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.config import KeySettings
 from gateway.server.http import App
 from gateway.server.ops import OpsFront
-from tests.unit.fronts.http_rig import (
-    Answer,
-    Client,
-    Metadata,
-    Pipeline,
-    services,
-    serving,
-)
+from tests.unit.fronts.http_rig import Answer, Client, Metadata, Pipeline, services, serving
 
 KEYS = {
     "acme": KeySettings(key=SecretStr("acme-key"), tenant="acme", models=("simple",)),

@@ -6,11 +6,7 @@ import pytest
 
 from gateway.config import HealthSettings
 from gateway.endpoints.health.doubts import CanaryCause
-from gateway.endpoints.health.model_health import (
-    CanaryResult,
-    HealthChange,
-    ModelHealth,
-)
+from gateway.endpoints.health.model_health import CanaryResult, HealthChange, ModelHealth
 from tests.unit.health.hands import COLD, WARM, Bed, Hands, Known
 
 

@@ -22,7 +22,7 @@ from tests.unit.ledger.conftest import Where
 from tests.unit.ledger.postgres_server import Server
 
 ROOT = Path(__file__).parent.parent.parent.parent
-KILLS, AT_ONCE = 20, 5
+KILLS, AT_ONCE = 9, 3
 
 
 def total_of(where: Where) -> int:
