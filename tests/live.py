@@ -136,16 +136,20 @@ def repository(scratch: Path, *names: str) -> Path:
 
 
 def settings(
-    cloud: SimulatedCloud | None, scratch: Path, also: Iterable[str] = (), **changes: Any
+    cloud: SimulatedCloud | None,
+    scratch: Path,
+    also: Iterable[str] = (),
+    only: Iterable[str] = SERVED,
+    **changes: Any,
 ) -> dict[str, Any]:
-    """Settings of a gateway over four of ./models and, when given, the simulated cloud. `also`:
-    other models that its Triton loads."""
+    """Settings of a gateway over `only` these of ./models and, when given, the simulated cloud.
+    `also`: other models that its Triton loads. Each costs a process."""
     endpoints: dict[str, Any] = {
         "local": {
             "kind": "triton",
             "zone": "onprem",
             "embedded": True,
-            "repository": str(repository(scratch, *SERVED, *also)),
+            "repository": str(repository(scratch, *only, *also)),
             "expected_ms": 20,
         }
     }
@@ -190,6 +194,7 @@ def settings(
             },
         },
     }
+    document["models"] = {name: document["models"][name] for name in only}
     document.update(changes)
     return document
 

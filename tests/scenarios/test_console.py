@@ -28,7 +28,7 @@ def watched_gateway(
         pytest.fail("the models are not built: run `make models`")
     scratch = tmp_path_factory.mktemp("console")
     stop = {"spill_stop_file": str(scratch / "stop")}
-    with serving(settings(cloud, scratch, routing=stop), scratch) as found:
+    with serving(settings(cloud, scratch, only=["minilm"], routing=stop), scratch) as found:
         yield found
 
 

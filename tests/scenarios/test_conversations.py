@@ -36,7 +36,9 @@ def house(
         keys[name] = {"key": f"${{file:{scratch / name}.key}}", "tenant": tenant}
     keys["strict"] |= {"profile": "strict", "restrict": ["URL"]}
     classify = {"names": "off", "budget_ms": 20_000}
-    document = settings(outside, scratch, ["simple_sequence"], keys=keys, classify=classify)
+    document = settings(
+        outside, scratch, ["simple_sequence"], ["minilm", "scribe"], keys=keys, classify=classify
+    )
     document["routing"] = {"policy": "static_split"}
     document["models"]["simple_sequence"] = {
         "tensors": "clear",

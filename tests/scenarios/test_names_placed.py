@@ -25,7 +25,7 @@ def house(
     scratch: Path = tmp_path_factory.mktemp("names")
     names = {"engine": "triton", "endpoint": "local", "when": "always"}
     classify = {"names": names, "budget_ms": 2000}
-    document = settings(outside, scratch, ["names"], classify=classify)
+    document = settings(outside, scratch, ["names"], ["scribe"], classify=classify)
     with serving(document, scratch) as gateway:
         yield gateway
 

@@ -29,7 +29,7 @@ def house(
 ) -> Iterator[LiveGateway]:
     """A gateway of its own: these tests stop and kill its Triton."""
     scratch = tmp_path_factory.mktemp("house")
-    with serving(settings(outside, scratch), scratch) as gateway:
+    with serving(settings(outside, scratch, only=["minilm", "scribe"]), scratch) as gateway:
         yield gateway
 
 

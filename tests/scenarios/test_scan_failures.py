@@ -35,7 +35,8 @@ def _serving(
 ) -> contextlib.AbstractContextManager[LiveGateway]:
     """Two workers, and three calls may wait; whatever may leave does."""
     classify = {"budget_ms": budget_s * 1e3, "workers": 2, "max_waiting": 3}
-    document = settings(outside, scratch, classify=classify, routing={"policy": "static_split"})
+    routing = {"policy": "static_split"}
+    document = settings(outside, scratch, only=["minilm"], classify=classify, routing=routing)
     return serving(document, scratch)
 
 

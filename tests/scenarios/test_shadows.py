@@ -26,7 +26,9 @@ def house(
 ) -> Iterator[LiveGateway]:
     scratch = tmp_path_factory.mktemp("shadows")
     shadows = {"away": {"policy": "static_split"}, "here": {"spill": False}, "same": {}}
-    with serving(settings(outside, scratch, routing={"shadows": shadows}), scratch) as gateway:
+    with serving(
+        settings(outside, scratch, only=["minilm"], routing={"shadows": shadows}), scratch
+    ) as gateway:
         yield gateway
 
 
