@@ -59,7 +59,7 @@ class LiveGateway:
     def connect(self) -> httpx.Client:
         """A client with connections of its own. It reads no certificates: that takes as long as
         ten calls."""
-        return httpx.Client(base_url=self.http_url, trust_env=False, timeout=30, verify=False)
+        return httpx.Client(base_url=self.http_url, trust_env=False, timeout=120, verify=False)
 
     def records(self) -> list[dict[str, Any]]:
         """Of calls, once no more come, each with its end: nothing waits for that. What the audit
@@ -228,7 +228,7 @@ def serving(document: dict[str, Any], scratch: Path) -> Iterator[LiveGateway]:
         assert process.poll() is None, log.read_text()[-4000:]
         ports = json.loads(ready.read_text())
         url = f"http://127.0.0.1:{ports['http_port']}"
-        with httpx.Client(base_url=url, trust_env=False, timeout=30, verify=False) as client:
+        with httpx.Client(base_url=url, trust_env=False, timeout=120, verify=False) as client:
             yield LiveGateway(
                 process,
                 url,

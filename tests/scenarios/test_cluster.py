@@ -184,21 +184,25 @@ def test_a_model_error_comes_by_way_of_the_owner_in_the_servers_words(trio: Gate
 def test_clear_calls_leave_from_where_they_came_and_restricted_ones_never(
     trio: Gateways, outside: SimulatedCloud, loop_thread: LoopThread
 ) -> None:
-    """More than the server can do in time, by the two gateways that do not own it."""
+    """More than the server can do in time, by the two gateways that do not own it. Where a call
+    takes its budget only to come there, it has twice as much."""
 
-    async def overload() -> list[list[Ended]]:
+    async def overload(budget_s: float) -> list[list[Ended]]:
         return list(
             await asyncio.gather(
-                many(trio["west"], 16, {}, 4.0, "crawling"),
-                many(trio["north"], 16, {}, 4.0, "crawling"),
-                many(trio["west"], 4, RESTRICTED, 20.0, "crawling"),
-                many(trio["north"], 4, RESTRICTED, 20.0, "crawling"),
+                many(trio["west"], 16, {}, budget_s, "crawling"),
+                many(trio["north"], 16, {}, budget_s, "crawling"),
+                many(trio["west"], 4, RESTRICTED, 60.0, "crawling"),
+                many(trio["north"], 4, RESTRICTED, 60.0, "crawling"),
             )
         )
 
-    asyncio.run(many(trio["west"], 12, RESTRICTED, 20.0, "crawling"))  # its times are learnt
-    spilled = {n: _in_cloud(trio, n) for n in trio.names}
-    ends = asyncio.run(overload())
+    asyncio.run(many(trio["west"], 12, RESTRICTED, 60.0, "crawling"))  # its times are learnt
+    for budget_s in (4.0, 8.0, 16.0, 32.0):
+        spilled = {n: _in_cloud(trio, n) for n in trio.names}
+        ends = asyncio.run(overload(budget_s))
+        if all(any(e.zone == "cloud" for e in clear) for clear in ends[:2]):
+            break
     for clear, name in zip(ends[:2], ("west", "north"), strict=True):
         left = [e for e in clear if e.zone == "cloud"]
         assert left, Counter((e.status, e.zone, e.reason) for e in clear)
@@ -277,7 +281,7 @@ async def _many_and(gateways: Gateways, fault: Callable[[], None]) -> list[Ended
             group.create_task(many(gateways[n], 12, RESTRICTED, 60.0, "crawling"))
             for n in ("north", "west")
         ]
-        await asyncio.to_thread(wait_until, lambda: _waits(gateways, "east", 10), _PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: _waits(gateways, "east", 6), _PATIENCE_S)
         fault()
     return [e for task in running for e in task.result()]
 
@@ -315,7 +319,7 @@ def test_a_stopped_owner_costs_none_of_the_waiting_calls(trio: Gateways) -> None
 def test_an_owner_that_is_told_to_stop_hands_over_and_nobody_notices(trio: Gateways) -> None:
     async def stop_while_calls_wait() -> list[Ended]:
         running = asyncio.create_task(many(trio["west"], 20, RESTRICTED, 60.0, "crawling"))
-        await asyncio.to_thread(wait_until, lambda: _waits(trio, "east", 10), _PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: _waits(trio, "east", 6), _PATIENCE_S)
         trio["east"].process.send_signal(signal.SIGTERM)
         return await running
 
