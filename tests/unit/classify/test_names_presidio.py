@@ -21,7 +21,7 @@ from gateway.classify.names import FULL_NAME
 from gateway.classify.names.engines import presidio_worker
 from gateway.classify.names.engines.local import UnmeasuredLanguage
 from gateway.classify.names.engines.presidio import PresidioNames, languages, worker_spec
-from gateway.classify.scan_workers.frames import WorkerSpec
+from gateway.classify.scan_workers.frames import ScanSettings, WorkerSpec
 from gateway.config import ClassifySettings, NamesSettings
 from gateway.core.types import Finding
 
@@ -119,6 +119,7 @@ def unfit(given: ClassifySettings) -> str:
     """What the scanner's process says where it cannot be built, which it is here."""
     spec = worker_spec(given)
     settings, before = WorkerSpec.unpack(orjson.loads(spec.pack()[4:])).settings, dict(os.environ)
+    assert isinstance(settings, ScanSettings)
     try:
         with pytest.raises(ScannerUnfit) as caught:
             presidio_worker.build(settings, spec.types)
