@@ -123,7 +123,6 @@ async def test_nothing_of_an_original_leaves_and_most_calls_do(seed: int) -> Non
     seen, masker = Seen(), Masker()
     for told in calls(Random(seed)):
         await sent(told, masker, seen)
-    seen = seen
     assert seen.leaks == []
     assert set(seen.doubts) <= {"left_over", "no_surrogate"}
     hidden = ("spaced of", "base64 of", "full width of")
@@ -135,7 +134,6 @@ async def test_the_last_guard_alone_keeps_all_that_is_left_over(all_calls: list[
     seen, masker = Seen(), FindingsAlone()
     for told in all_calls:
         await sent(told, masker, seen)
-    seen = seen
     assert seen.leaks == []
     assert seen.doubts["left_over"] > 0.9 * len(all_calls)
 

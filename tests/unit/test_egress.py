@@ -129,11 +129,9 @@ def test_the_door_opens_to_nothing_but_a_clearance(forge: Any) -> None:
 
 async def test_the_door_lets_a_cleared_call_out_once() -> None:
     connector = ScriptedConnector()
-
     cleared = await clearance_of_a_clear_call()
     reply = await CloudDoor(connector).infer(cleared, ServedModel(MODEL))
     await reply.aclose()
-    cleared = cleared
     (sent,) = connector.seen
     assert sent.payload is cleared.request.payload
 
@@ -155,7 +153,7 @@ async def test_all_else_that_is_known_of_a_call_goes_with_it() -> None:
     connector = ScriptedConnector()
     cleared = Cleared(before, clear(before), CLEAR)
     await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
-    before, after = before, connector.seen[0]
+    (after,) = connector.seen
     for name in {each.name for each in fields(InferenceRequest)}:
         if name not in ("id", "traceparent", "tracestate"):
             kept, given = getattr(after, name), getattr(before, name)

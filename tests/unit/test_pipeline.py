@@ -394,7 +394,6 @@ async def test_what_an_endpoint_said_of_a_call_is_kept_nowhere(
 ) -> None:
     """Its words may quote the call. The caller may read them, and nobody else."""
     caplog.set_level(logging.DEBUG)
-
     rig = Rig(onprem(Plan(error=lambda: make("expected digits, got MARKER"))), cloud())
     ended = [await rig.call(request("restricted")) for _ in range(4)]
     assert "MARKER" not in str(rig.log.lines)
@@ -411,10 +410,8 @@ async def test_a_bug_that_quotes_the_call_is_recorded_by_its_reason_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-
     rig = Rig(onprem(Plan(error=lambda: ValueError("expected digits, got MARKER"))))
     await rig.call(request("restricted"))
-    rig = rig
     assert rig.log.lines[-1]["end_reason"] == "internal"
     assert "MARKER" not in str(rig.log.lines)
     assert "MARKER" not in caplog.text
