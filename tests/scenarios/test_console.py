@@ -28,7 +28,7 @@ def watched_gateway(
         pytest.fail("the models are not built: run `make models`")
     scratch = tmp_path_factory.mktemp("console")
     stop = {"spill_stop_file": str(scratch / "stop")}
-    with serving(settings(cloud, scratch, only=["minilm"], routing=stop), scratch) as found:
+    with serving(settings(cloud, scratch, routing=stop), scratch) as found:
         yield found
 
 
@@ -64,10 +64,10 @@ def test_an_outage_is_seen_as_it_happens_and_nothing_restricted_leaves(
         await page.locator("[data-endpoint=local] .state.up").wait_for()
 
     async def _outage(page: Any) -> None:
+        out = page.locator("[data-endpoint=local] .state:is(.down, .ejected)")
+        seen = asyncio.ensure_future(out.wait_for())  # it is back soon
         os.kill(watched_gateway.triton_pid(), signal.SIGKILL)
-        await asyncio.gather(*(ask(watched_gateway, t) for t in (CLEAR, RESTRICTED) * 3))
-        out = "[data-endpoint=local] .state:is(.down, .ejected)"
-        await page.locator(out).wait_for()
+        await asyncio.gather(seen, *(ask(watched_gateway, t) for t in (CLEAR, RESTRICTED) * 3))
         await page.locator(".decision.cloud.clear").first.wait_for()
         assert await page.locator("#promise .figure").inner_text() == "0"
         assert await page.locator(".decision.cloud.restricted").count() == 0
