@@ -362,7 +362,7 @@ async def left_by(site: Site, call: Callable[[], Awaitable[str]]) -> tuple[str, 
             before = tracemalloc.get_traced_memory()[0]
             status = await call()
             await site.settled()
-            for _ in range(100):  # a search that was begun for the call may end after it
+            for _ in range(50):  # a search that was begun for the call may end after it
                 left.bytes = tracemalloc.get_traced_memory()[0] - before
                 if left.bytes < LEFT_BYTES:
                     break
