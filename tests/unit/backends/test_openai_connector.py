@@ -117,11 +117,6 @@ def head(status: int, headers: Mapping[str, str]) -> bytes:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
     provider = Provider()
     server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
