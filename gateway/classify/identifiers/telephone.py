@@ -60,6 +60,12 @@ _OTHER = re.compile(
 """What says that a number which looks like a telephone's is something else."""
 _BEFORE = 40
 
+_DRUG = re.compile(r"\A\d{4,5}-\d{3,4}-\d\d?\Z")
+"""National Drug Code (FDA, 21 CFR 207.33): labeler, product, package."""
+_DRUG_WORD = re.compile(r"\b(?:ndcs?|national drug codes?)\b", re.IGNORECASE)
+_NO_DRUG = re.compile(rf"[.!?;]\s|(?<![^\W_])(?:{_WORDS}|{_VERBS})", re.IGNORECASE)
+_DRUG_LIST = 240  # characters of a list of codes behind the word
+
 _DATE = re.compile(
     r"\A\(?(?:\d?\d([./ -])\d?\d\1(?:19|20)\d\d|(?:19|20)\d\d([./ -])[01]\d\2[0-3]\d)(?!\d)"
 )
@@ -143,9 +149,17 @@ class Telephone(Identifier):
             return True
         if _OTHER.search(text[max(0, start - _BEFORE) : start]):
             return False
+        if _DRUG.match(value) and _is_drug_code(text[max(0, start - _DRUG_LIST) : start]):
+            return False
         if pattern == "trunk zero, in groups":
             return _is_grouped_as_telephone(value, text[end : end + 4])
         return True
+
+
+def _is_drug_code(before: str) -> bool:
+    """Whether a list of drug codes is announced, and nothing else since."""
+    behind = _DRUG_WORD.split(before)
+    return len(behind) > 1 and _NO_DRUG.search(behind[-1]) is None
 
 
 def _is_grouped_as_telephone(value: str, after: str) -> bool:

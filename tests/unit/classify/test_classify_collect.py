@@ -63,18 +63,18 @@ def test_the_seams_are_those_of_a_look_at_every_value() -> None:
     ],
 )
 def test_whoever_speaks_is_no_part_of_what_is_said(document: dict[str, object]) -> None:
-    assert not [text for text in texts_of(document) if "@" in text and not text.startswith("@")]
+    assert not [text for text in extracted(document) if "@" in text and not text.startswith("@")]
 
 
 @pytest.mark.parametrize("between", [{}, {"role": "user"}, {"type": "text"}, {"from": "human"}])
 def test_a_value_over_two_turns_is_read_whole(between: dict[str, str]) -> None:
     turns = [{**between, "content": "it is 4111 1111"}, {**between, "content": "1111 1111"}]
-    assert "4111 11111111 1111" in texts_of({"messages": turns})
+    assert "4111 11111111 1111" in extracted({"messages": turns})
     turns = [{**between, "content": "write to jane"}, {**between, "content": "@corp.com, please"}]
-    assert "jane@corp.com" in texts_of({"messages": turns})
+    assert "jane@corp.com" in extracted({"messages": turns})
 
 
-def texts_of(document: dict[str, Any]) -> list[str]:
+def extracted(document: dict[str, Any]) -> list[str]:
     model = CatalogModel("m", "generate", ("gpu",))
     return extract_texts(DocumentCall(CHAT, document), model, 1 << 20)
 
