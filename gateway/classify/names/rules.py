@@ -29,6 +29,8 @@ _PARTICLES = frozenset(
 _ALSO_GIVEN = frozenset({"al", "della", "van"})  # Al Green, Della Reese, Van Morrison
 
 _PHRASE = re.compile(r"[^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*(?: [^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*)*")
+_LETTER_ALONE = re.compile(r"[^\W\d_]|[A-G] (?:sharp|flat|major|minor|dur|moll|majeur|mineur)")
+"""A letter that no dot makes an initial, and a key of music."""
 _STREET_BEHIND = re.compile(r",? (?:\d|[A-Z\u00c0-\u00de])")
 _DECORATOR = re.compile(r"@[a-z_]\w*(?:(?:\.[A-Za-z_]\w*)+|\()")
 _WORDS = re.compile(r"[^\W\d_]+")
@@ -118,6 +120,8 @@ def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Fi
         least, low, high = thresholds["named_handle"], LONE_NAME, 0.49
     else:
         least, low, high = thresholds["lone"], LONE_NAME, 0.49
+        if plausible.is_noun(text[mention.start : mention.end]):
+            least = (1 + least) / 2
     if mention.probability < least:
         return None
     sure = min(1.0, (mention.probability - least) / max(1e-6, 1 - least))
@@ -157,6 +161,8 @@ def is_nobody(text: str, start: int, end: int) -> bool:
         return True
     if _has_title(text, start):
         return False
+    if _LETTER_ALONE.fullmatch(written) and text[end : end + 1] != ".":
+        return True
     if _PHRASE.fullmatch(written) and plausible.are_words(written.split()):
         return True
     return namesakes.is_namesake(text, start, end)

@@ -159,6 +159,13 @@ def _is_foreign(word: str) -> bool:
     return _foreign_words().has(lower)
 
 
+def is_noun(word: str) -> bool:
+    """Whether it is common in one language alone and nobody's name, as `Hinweise` and `Stärke`:
+    the famous are common in several."""
+    known = _lexicon().find(unicodedata.normalize("NFC", word))
+    return is_common_word(word) and known.languages <= 1
+
+
 def is_place(word: str) -> bool:
     known = _lexicon().find(unicodedata.normalize("NFC", word))
     return bool(known.place) and not known.given and known.surname < 2

@@ -144,6 +144,15 @@ def test_everyday_words_are_no_name(words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "probability", "kept"),
+    [("Hinweise", 0.6, False), ("Hinweise", 0.7, True), ("Putin", 0.3, True), ("Anna", 0.3, True),
+     ("Kern", 0.3, True)],
+)  # fmt: skip
+def test_a_noun_takes_more_to_be_a_name(word: str, probability: float, kept: bool) -> None:
+    assert bool(findings(word, [Mention(PERSON, 0, len(word), probability, 1)], THRESHOLDS)) == kept
+
+
+@pytest.mark.parametrize(
     "name",
     ["Mehmet Yılmaz", "Ayşe Demir", "Joko Widodo", "Siti Rahayu", "Nguyễn Văn An", "Trần Thị Hoa",
      "Anna Kowalska", "Deniz Yıldız", "Budi Santoso", "Jan de Wit", "Rose Field Hill", "anna",
@@ -151,6 +160,19 @@ def test_everyday_words_are_no_name(words: str) -> None:
 )  # fmt: skip
 def test_names_of_those_languages_are_names(name: str) -> None:
     assert not are_words(name.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "nobody"),
+    [
+        ("Company [V] sold it", True), ("the scale of [C sharp] major", True), ("[A] or [B]", True),
+        ("the applicant, [K.], said", False), ("the applicant, [K]. said", False),
+        ("Mr [K] said", False), ("[C. Sharp] said", False), ("[Anna]", False),
+    ],
+)  # fmt: skip
+def test_a_letter_alone_is_nobody(text: str, nobody: bool) -> None:
+    plain, spans = marked(text)
+    assert all(is_nobody(plain, start, end) == nobody for start, end in spans)
 
 
 @pytest.mark.parametrize(
