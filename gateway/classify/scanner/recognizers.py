@@ -32,6 +32,17 @@ OVERLAP = 320
 
 _VERSION = re.compile(r"\b(?:version|release|revision|build|firmware)[\s:=#]{0,3}\Z", re.IGNORECASE)
 """What stands before four numbers with dots that are no address."""
+_VERSIONS = re.compile(
+    r"\b(?:versions?|releases?|revisions?|builds?|firmware)[\s:=#]{1,3}\d+(?:\.\d+){3}(?!\d)"
+    r"(?:(?!\b(?:ip|ipv4|address|adress|host|server|node|client|router|gateway|subnet|ping|dns|proxy|at)\w*\b)"
+    r"[^\n!?]){1,80}\Z",
+    re.IGNORECASE,
+)
+"""The same for another one of them in that sentence, where nothing speaks of machines."""
+_GROUP = r"\d{4}"
+_MANY_GROUPS = re.compile(rf"(?<![\d-]){_GROUP}(?: {_GROUP}){{4,}}(?![\d-])")
+_AADHAAR = re.compile(r"aadhaar|aadhar|uidai|\buid\b|आधार", re.IGNORECASE)
+_SENTENCE = 120  # characters
 _FIGURES = re.compile(r",|\A\d+\.\d+\Z")
 """Decimal numbers and columns of a table, which phonenumbers takes for phone numbers."""
 
@@ -144,8 +155,21 @@ class PresidioScanner:
 def _only_alike(type_: str, text: str, start: int, end: int) -> bool:
     """Numbers that are known to be something else."""
     if type_ == "IP_ADDRESS":
-        return _VERSION.search(text[max(0, start - 16) : start]) is not None
+        before = text[max(0, start - _SENTENCE) : start]
+        return _VERSION.search(before[-16:]) is not None or _VERSIONS.search(before) is not None
+    if type_ == "IN_AADHAAR":
+        return _is_in_list(text, start, end)
     return type_ == "PHONE_NUMBER" and _FIGURES.search(text[start:end]) is not None
+
+
+def _is_in_list(text: str, start: int, end: int) -> bool:
+    """Whether three groups of four digits are some of five and more in a row, which nothing calls
+    an Aadhaar number: one number in ten has the right check digit."""
+    around = text[max(0, start - _SENTENCE) : end + _SENTENCE]
+    first = min(start, _SENTENCE)
+    rows = _MANY_GROUPS.finditer(around)
+    inside = any(row.start() <= first and first + end - start <= row.end() for row in rows)
+    return inside and _AADHAAR.search(around) is None
 
 
 def windows(text: str) -> Iterator[tuple[int, str]]:
