@@ -160,8 +160,9 @@ async def send(url: str, chats: Sequence[list[dict[str, str]]]) -> list[list[str
         return list(await asyncio.gather(*map(talk, chats)))
 
 
-def run(profile: str, chats: Sequence[list[dict[str, str]]]) -> Verdicts:
-    """Through a gateway of its own, beside a backend that says the same to everybody."""
+def audited(profile: str, chats: Sequence[list[dict[str, str]]]) -> list[list[dict[str, Any]]]:
+    """The records of the calls of each conversation, through a gateway of its own beside a backend
+    that says the same to everybody."""
     with tempfile.TemporaryDirectory() as folder:
         scratch, port = Path(folder), free_port()
         settings, ready = scratch / "spillway.yaml", scratch / "ready.json"
@@ -180,19 +181,17 @@ def run(profile: str, chats: Sequence[list[dict[str, str]]]) -> Verdicts:
         finally:
             gateway.stop()
             provider.stop()
-        records = audited(scratch / "audit")
+        lines = (line for part in segments(scratch / "audit") for line in read_lines(part.path))
+        calls = (record for record in map(json.loads, lines) if record["kind"] == "call")
+        records = {record["id"]: record for record in calls}
+    return [[records[call] for call in some] for some in ids]
+
+
+def run(profile: str, chats: Sequence[list[dict[str, str]]]) -> Verdicts:
     verdicts = Verdicts()
-    for chat, calls in zip(chats, ids, strict=True):
-        verdicts.count(chat, [records[call] for call in calls])
+    for chat, records in zip(chats, audited(profile, chats), strict=True):
+        verdicts.count(chat, records)
     return verdicts
-
-
-def audited(directory: Path) -> dict[str, dict[str, Any]]:
-    """The records of calls by their ids."""
-    records = (
-        json.loads(line) for segment in segments(directory) for line in read_lines(segment.path)
-    )
-    return {record["id"]: record for record in records if record["kind"] == "call"}
 
 
 def lines(profile: str, verdicts: Verdicts) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,8 @@ BRANDS = _phrases(
     davidson, harman kardon, harry winston, heckler & koch, helena rubinstein, helly hansen, henri
     lloyd, hewlett packard, hugo boss, hunter douglas, husqvarna viking, issey miyake, jack daniel,
     jack wolfskin, jean paul gaultier, jim beam, jimmy choo, jo malone, john deere, john hancock,
-    john lewis partnership, johnnie walker, johnson & johnson, johnson controls, johnson matthey,
+    john lewis partnership, john wiley, johnnie walker, johnson & johnson, johnson controls, johnson
+    matthey,
     jones lang lasalle, karl lagerfeld, kate spade, kawasaki, kenneth cole, kohlberg kravis, kraft
     heinz, lane bryant, laura ashley, laura biagiotti, laurent perrier, lazard freres, lea &
     perrins, leroy merlin, levi strauss, lloyd banking, lockheed martin, louis vuitton, mack trucks,

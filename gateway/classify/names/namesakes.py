@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from gateway.classify.names.namesake_tables import BRANDS, INSTITUTIONS, METHODS
 from gateway.classify.names.records.keys import folded
+from gateway.classify.names.records.plausible import is_place
 
 _AROUND = 48  # characters on either side in which a phrase of the tables may stand
 _SENTENCE = 160  # characters on either side in which a sentence is looked for
@@ -145,6 +146,7 @@ _TITLE_WORDS = r"(?:[A-Z][a-z]{2,14}\s){0,2}?"
 _ANY_AFTER = re.compile(
     rf"['\u2019]?s?(?:\s{_TITLE_WORDS}(?=[A-Z])|[\u2010-\u2013-])(?i:{_SCHOOL}|{_CARE}|{_HOUSE})(?!\w)"
 )
+_LONG_AFTER = re.compile(rf"['\u2019]?s?\s(?i:{_SCHOOL}|{_CARE}|{_HOUSE})(?!\w)")
 
 # Whosever name it is; as written, because a capital says that the noun is part of a title.
 _TITLE_BEFORE = re.compile(
@@ -176,6 +178,14 @@ def is_namesake(text: str, start: int, end: int) -> bool:
     return _is_institution(text, start, end)
 
 
+def is_product(text: str, start: int, end: int) -> bool:
+    """Whether a brand and a model's code stand there (`John Deere 6120M`), and no person is near."""
+    match = _BRANDS.match(folded(text[start:end]))
+    if match is None or not _MODEL_CODE.fullmatch(folded(text[start + match.end() : end])):
+        return False
+    return not _mentions_person(text, start, end)
+
+
 def _covers(near: str, phrase: tuple[int, int], own: tuple[int, int]) -> bool:
     """Whether the name is the phrase, a part of it, or has words of things beside it."""
     if phrase[0] >= own[1] or own[0] >= phrase[1]:
@@ -190,7 +200,7 @@ _THINGS = re.compile(
 
 
 def _is_thing(word: str) -> bool:
-    return _THINGS.fullmatch(word) is not None
+    return _THINGS.fullmatch(word) is not None or is_place(word)
 
 
 def _mentions_person(text: str, start: int, end: int) -> bool:
@@ -222,11 +232,17 @@ def _sentence(text: str, start: int, end: int) -> str:
 
 def _is_method(text: str, first: int, near: str, match: re.Match[str]) -> bool:
     before, after = near[: match.start()], near[match.end() :]
-    if re.search(r"[\s\u2010-\u2013-]", match[0]):
-        return bool(_METHOD_AFTER.match(after) or _METHOD_BEFORE.search(before))
+    if _is_pair(match):
+        others = sum(map(_is_pair, _METHODS.finditer(near))) > 1
+        return bool(others or _METHOD_AFTER.match(after) or _METHOD_BEFORE.search(before))
     if not (_DISEASE_AFTER.match(after) or _METHOD_BEFORE.search(before)):
         return False
     return not _mentions_person(text, first + match.start(), first + match.end())
+
+
+def _is_pair(match: re.Match[str]) -> bool:
+    """Whether a method has the names of two people and more: hardly anybody's."""
+    return re.search(r"[\s\u2010-\u2013-]", match[0]) is not None
 
 
 def _is_titration(text: str, first: int, near: str, match: re.Match[str]) -> bool:
@@ -238,7 +254,10 @@ def _is_titration(text: str, first: int, near: str, match: re.Match[str]) -> boo
 
 def _is_known_institution(text: str, first: int, near: str, match: re.Match[str]) -> bool:
     start, end = first + match.start(), first + match.end()
-    named = _ANY_AFTER.match(text, end) or _ANY_BEFORE.search(near[: match.start()])
+    long = match[0].count(" ") > 1
+    named = (_LONG_AFTER if long else _ANY_AFTER).match(text, end) or _ANY_BEFORE.search(
+        near[: match.start()]
+    )
     return bool(named) and not _mentions_person(text, start, end)
 
 

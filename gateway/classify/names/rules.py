@@ -29,10 +29,11 @@ _PARTICLES = frozenset(
 _ALSO_GIVEN = frozenset({"al", "della", "van"})  # Al Green, Della Reese, Van Morrison
 
 _PHRASE = re.compile(r"[^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*(?: [^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*)*")
-_LETTER_ALONE = re.compile(r"[^\W\d_]|[A-G] (?:sharp|flat|major|minor|dur|moll|majeur|mineur)")
-"""A letter that no dot makes an initial, and a key of music."""
-_STREET_BEHIND = re.compile(r",? (?:\d|[A-Z\u00c0-\u00de])")
+_LETTER_ALONE = re.compile(r"[A-Ha-h]|[A-G] (?:sharp|flat|major|minor|dur|moll|majeur|mineur)")
+"""A letter of a list that no dot makes an initial, and a key of music."""
+_STREET_BEHIND = re.compile(r" (?:\d|[A-Z\u00c0-\u00de])")
 _DECORATOR = re.compile(r"@[a-z_]\w*(?:(?:\.[A-Za-z_]\w*)+|\()")
+_LAW_BEFORE = re.compile(r"(?:§|\b(?:art|artikel|article|abs|absatz|satz)\.?)\s?$", re.IGNORECASE)
 _WORDS = re.compile(r"[^\W\d_]+")
 _COUNTED = frozenset(
     (  # noqa: SIM905 - lines instead of a hundred
@@ -52,6 +53,7 @@ _COUNTED = frozenset(
         # sizes and goods
         "stärke dicke breite höhe länge tiefe gewicht menge stück größe maße maß platte size width "
         "height length depth weight quantity thickness taille largeur hauteur talla tamaño taglia "
+        "mal bis kschg bgb hgb stgb zpo gg sgb dsgvo estg ustg "
         "imei imsi vin mac sku isbn ean"
     ).split()
 )
@@ -176,6 +178,10 @@ def is_street(text: str, start: int, end: int) -> bool:
     if not any(map(str.isdigit, written)):
         return False
     words = [word for word in _WORDS.findall(written) if word.lower() not in _PARTICLES]
+    if _LAW_BEFORE.search(text, max(0, start - 12), start) or namesakes.is_product(
+        text, start, end
+    ):
+        return False
     if any(len(word) > 1 and word.lower() not in _COUNTED for word in words):
         return True
     return not words and _STREET_BEHIND.match(text, end) is not None

@@ -7,6 +7,7 @@ by more than any value that we look for is long (C5).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -169,7 +170,14 @@ def _is_in_list(text: str, start: int, end: int) -> bool:
     first = min(start, _SENTENCE)
     rows = _MANY_GROUPS.finditer(around)
     inside = any(row.start() <= first and first + end - start <= row.end() for row in rows)
+    inside = inside or _is_counting(text[start:end])
     return inside and _AADHAAR.search(around) is None
+
+
+def _is_counting(value: str) -> bool:
+    """`4501 4502 4503`: each as much more than the one before."""
+    groups = [int(group) for group in re.findall(r"\d{4}", value)]
+    return len({b - a for a, b in itertools.pairwise(groups)}) == 1 and len(groups) > 2
 
 
 def windows(text: str) -> Iterator[tuple[int, str]]:

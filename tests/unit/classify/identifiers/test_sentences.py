@@ -61,6 +61,7 @@ def test_what_stands_before_a_number_is_not_found_in_the_number(strict: Presidio
         "Version 10.4.11.2 broke the build, 10.4.11.1 was fine.",
         "After release 6.3.14.2 (before: 6.3.14.1 and 6.2.0.9) the page is blank.",
         "Monthly sales: 1350 9719 2232 1399 1620 1710. Forecast the next three.",
+        "Column A: 4501 4502 4503 4504; column B: 17 18 19 20. Join them.",
         "The lottery numbers were 41 07 42 25 21 03.",
         "Artikel 0658-680-487, 0658-680-488 und 0658-680-489 sind vergriffen.",
         "Parts 0312 345678 and 0312 345679",
