@@ -31,7 +31,7 @@ _ALSO_GIVEN = frozenset({"al", "della", "van"})  # Al Green, Della Reese, Van Mo
 _PHRASE = re.compile(r"[^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*(?: [^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*)*")
 _LETTER_ALONE = re.compile(r"[A-Ha-h]|[A-G] (?:sharp|flat|major|minor|dur|moll|majeur|mineur)")
 """A letter of a list that no dot makes an initial, and a key of music."""
-_STREET_BEHIND = re.compile(r" (?:\d|[A-Z\u00c0-\u00de])")
+_SMALL = re.compile(r"[\s,.;:(]*(?:\d{1,2}|\d+[A-Za-z])[\s,.;:)]*")
 _DECORATOR = re.compile(r"@[a-z_]\w*(?:(?:\.[A-Za-z_]\w*)+|\()")
 _LAW_BEFORE = re.compile(r"(?:§|\b(?:art|artikel|article|abs|absatz|satz)\.?)\s?$", re.IGNORECASE)
 _WORDS = re.compile(r"[^\W\d_]+")
@@ -173,7 +173,7 @@ def is_nobody(text: str, start: int, end: int) -> bool:
 def is_street(text: str, start: int, end: int) -> bool:
     """Whether an address has a number, and words that are more than what is counted: a street
     without a number is a place, `ISO 9001` a norm and `Kapitel 14` a part of a book. A number by
-    itself has its street behind it."""
+    itself may be a postcode, unless it is a small one."""
     written = text[start:end]
     if not any(map(str.isdigit, written)):
         return False
@@ -182,9 +182,9 @@ def is_street(text: str, start: int, end: int) -> bool:
         text, start, end
     ):
         return False
-    if any(len(word) > 1 and word.lower() not in _COUNTED for word in words):
-        return True
-    return not words and _STREET_BEHIND.match(text, end) is not None
+    if not any(len(word) > 1 for word in words):
+        return _SMALL.fullmatch(written) is None
+    return any(len(word) > 1 and word.lower() not in _COUNTED for word in words)
 
 
 def _name_words(name: str) -> Iterator[str]:
