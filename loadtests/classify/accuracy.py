@@ -4,8 +4,10 @@ DIR holds JSONL files, a record a line: `{"id","text","lang","spans":[{"start","
 "pii"}`, offsets in characters; a file whose records have `benign_class` is one of clean prompts,
 one whose records have `expect` is one of hidden data (`sensitive`) and look-alikes (`benign`).
 
-Every text goes through `spillway classify --jsonl`, as a user would do it, in both profiles. Part
-of these sets trained the names model: `--held-out` counts only the fifth that did not.
+Every text goes through `spillway classify --jsonl`, as a user would do it, in both profiles; with
+`--api` whether a call is restricted is asked of a running gateway, a call for each text. Part of
+these sets trained the names model: `--held-out` counts only the fifth that did not. Shares have the
+95 % interval of Wilson.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from loadtests.classify.conversations import audited, wilson
 
 NUMBERS = {
     "CREDIT_CARD": {"CREDIT_CARD"},
@@ -108,6 +112,13 @@ def verdicts(found: Sequence[Mapping[str, Any]], profile: str) -> list[dict[str,
     told = [json.loads(line) for line in run.stdout.splitlines()]
     assert [line["id"] for line in told] == list(range(len(found)))
     return told
+
+
+def through_api(told: Sequence[dict[str, Any]], texts: Sequence[str], profile: str) -> None:
+    """What a gateway says in the place of the command."""
+    chats = [[{"role": "user", "content": text}] for text in texts]
+    for line, (record,) in zip(told, audited(profile, chats), strict=True):
+        line["sensitivity"] = record["sensitivity"]
 
 
 def count(
@@ -226,7 +237,18 @@ def lines(name: str, told: Told) -> Iterable[tuple[str, str, str]]:
 
 
 def _share(part: int, total: int) -> str:
-    return f"{part} of {total} ({100 * part / max(1, total):.1f} %)"
+    low, high = wilson(part, total)
+    share = 100 * part / max(1, total)
+    return f"{part} of {total} ({share:.1f} %, {100 * low:.1f} to {100 * high:.1f})"
+
+
+def _parts(
+    name: str, found: Sequence[Mapping[str, Any]], by_language: bool
+) -> dict[str, list[int]]:
+    parts: dict[str, list[int]] = defaultdict(list)
+    for at, record in enumerate(found):
+        parts[f"{name} {record.get('lang', '')}".rstrip() if by_language else name].append(at)
+    return parts
 
 
 def main() -> int:
@@ -236,6 +258,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder of *.jsonl")
     parser.add_argument("--held-out", action="store_true", help="only what did not train the model")
     parser.add_argument("--only", nargs="*", help="names of sets")
+    parser.add_argument("--api", action="store_true", help="ask a running gateway for verdicts")
+    parser.add_argument("--by-language", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     paths = sorted(args.data.glob("*.jsonl"))
@@ -248,11 +272,17 @@ def main() -> int:
         if args.only and name not in args.only:
             continue
         found = records(path, args.held_out)
-        told = count(found, verdicts(found, "strict"), verdicts(found, "balanced"))
-        for row in lines(name, told):
-            table.append(row)
-            if not args.json:
-                print(f"{row[0]:26} {row[1]:42} {row[2]}", flush=True)
+        strict, balanced = verdicts(found, "strict"), verdicts(found, "balanced")
+        if args.api:
+            texts = [record["text"] for record in found]
+            through_api(strict, texts, "strict")
+            through_api(balanced, texts, "balanced")
+        for part, rows in _parts(name, found, args.by_language).items():
+            told = count(*([some[at] for at in rows] for some in (found, strict, balanced)))
+            for row in lines(part, told):
+                table.append(row)
+                if not args.json:
+                    print(f"{row[0]:26} {row[1]:42} {row[2]}", flush=True)
     if args.json:
         print(json.dumps([dict(zip(("set", "what", "figure"), row, strict=True)) for row in table]))
     return 0

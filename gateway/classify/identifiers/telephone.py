@@ -49,9 +49,10 @@ _ANY = rf"\+?\(?\d(?:[ ./()-]{{0,3}}\d){{6,14}}{_EXTENSION}"
 _OTHER = re.compile(
     r"(?:\b(?:mrn|record|chart|ssn|npi|dea|imei|isbn|issn|ean|upc|sku|iban|bic|vin|order|invoice"
     r"|bill|doc"
+    r"|article|artikel|part|item|lot|batch|model|product|catalog(?:ue)?|charge|teil|produkt|modell"
     r"|document|account|acct|policy|claim|case|ticket|tracking|serial|card|tax|siren|siret|nip"
     r"|regon"
-    r"|pesel|bsn|dni|nie|cpf|cnpj|passport|licen[cs]e|pid|port|commit|version|id|zip|postcode)"
+    r"|pesel|bsn|dni|nie|cpf|cnpj|passport|licen[cs]e|pid|port|commit|version|id|zip|postcode)s?"
     r"(?:[ _](?:no|nr|number|num|id|code|ref|reference))?|[-_])[\W_]{0,6}\Z"
     r"|\b(?:medical record|identifier|steuer\w*|versicherung\w*|konto\w*|kunden\w*|rechnung\w*)"
     r"(?:[ _]\w{1,10}){0,2}[\W_]{0,6}\Z",
@@ -59,6 +60,15 @@ _OTHER = re.compile(
 )
 """What says that a number which looks like a telephone's is something else."""
 _BEFORE = 40
+
+_DRUG = re.compile(r"\A\d{4,5}-\d{3,4}-\d\d?\Z")
+"""National Drug Code (FDA, 21 CFR 207.33): labeler, product, package."""
+_DRUG_WORD = re.compile(r"\b(?:ndcs?|national drug codes?)\b", re.IGNORECASE)
+_NO_DRUG = re.compile(rf"[.!?;]\s|(?<![^\W_])(?:{_WORDS}|{_VERBS})", re.IGNORECASE)
+_LIST = 240  # characters of a list of numbers behind the word for them
+_AND = r"(?:\s?[,;/]|\s(?:and|und|et|y|e|i|or|oder|ou|o))?\s{1,2}"
+_PAIRS = re.compile(r"\d\d(?: \d\d){4}")
+_FEW_PAIRS = re.compile(r"(?<!\d)(?<!\d )\d\d(?: \d\d){0,3} \Z")
 
 _DATE = re.compile(
     r"\A\(?(?:\d?\d([./ -])\d?\d\1(?:19|20)\d\d|(?:19|20)\d\d([./ -])[01]\d\2[0-3]\d)(?!\d)"
@@ -141,11 +151,28 @@ class Telephone(Identifier):
             return False
         if pattern.startswith("beside") or pattern == "plus":
             return True
-        if _OTHER.search(text[max(0, start - _BEFORE) : start]):
+        before = _before_list(text[max(0, start - _LIST) : start], value)
+        if _OTHER.search(before[-_BEFORE:]):
+            return False
+        if _DRUG.match(value) and _is_drug_code(before):
             return False
         if pattern == "trunk zero, in groups":
+            if _PAIRS.fullmatch(value) and _FEW_PAIRS.search(text[max(0, start - 20) : start]):
+                return False  # of numbers with two digits in a row
             return _is_grouped_as_telephone(value, text[end : end + 4])
         return True
+
+
+def _before_list(before: str, value: str) -> str:
+    """What stands before a list of numbers with as many digits as this one of them."""
+    alike = rf"\d(?:[ ./-]?\d){{{len(_digits(value)) - 1}}}"
+    return re.sub(rf"(?:(?<!\d){alike}{_AND})+\Z", "", before)
+
+
+def _is_drug_code(before: str) -> bool:
+    """Whether a list of drug codes is announced, and nothing else since."""
+    behind = _DRUG_WORD.split(before)
+    return len(behind) > 1 and _NO_DRUG.search(behind[-1]) is None
 
 
 def _is_grouped_as_telephone(value: str, after: str) -> bool:

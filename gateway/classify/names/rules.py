@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gateway.classify.names import FULL_NAME, PERSON, USERNAME
+from gateway.classify.names import FULL_NAME, PERSON, USERNAME, namesakes
 from gateway.classify.names.model.tagger import Mention
+from gateway.classify.names.records import plausible
 from gateway.core.types import Finding
 
 LONE_NAME = 0.35
@@ -26,6 +27,37 @@ _PARTICLES = frozenset(
     ).split()
 )
 _ALSO_GIVEN = frozenset({"al", "della", "van"})  # Al Green, Della Reese, Van Morrison
+
+_PHRASE = re.compile(r"[^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*(?: [^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*)*")
+_LETTER_ALONE = re.compile(r"[A-Ha-h]|[A-G] (?:sharp|flat|major|minor|dur|moll|majeur|mineur)")
+"""A letter of a list that no dot makes an initial, and a key of music."""
+_SMALL = re.compile(r"[\s,.;:(]*(?:\d{1,2}|\d+[A-Za-z])[\s,.;:)]*")
+_DECORATOR = re.compile(r"@[a-z_]\w*(?:(?:\.[A-Za-z_]\w*)+|\()")
+_LAW_BEFORE = re.compile(r"(?:§|\b(?:art|artikel|article|abs|absatz|satz)\.?)\s?$", re.IGNORECASE)
+_WORDS = re.compile(r"[^\W\d_]+")
+_COUNTED = frozenset(
+    (  # noqa: SIM905 - lines instead of a hundred
+        # norms, laws and rules, by who sets them
+        "iso iec ieee en din vde vdi iatf astm ansi asme api nf une uni pn bs nen rfc cfr ecma itu "
+        "trgs trbs dguv eurocode eu eg ce ul sae mil std norm norma norme "
+        # their parts, and those of books, tables and plans
+        "art artikel article articulo artículo articolo artigo artykuł abs absatz al alinéa ust "
+        "satz nr no núm num ziffer lit buchstabe teil part partie parte część blatt sheet anlage "
+        "anhang annex appendix kapitel chapter chapitre capítulo capitolo rozdział hoofdstuk seite "
+        "seiten page pages pagina página strona zeile line ligne línea riga spalte column tabelle "
+        "table tabla tabella abb abbildung figure fig bild position pos punkt point punto step "
+        "schritt étape paso phase fase stufe level niveau klasse class classe clase kategorie typ "
+        "type tipo version modell model modèle modelo serie series série ausgabe edition band "
+        "volume vol heft issue tag day jour día giorno woche week semaine semana monat month mois "
+        "jahr year année año anno "
+        # sizes and goods
+        "stärke dicke breite höhe länge tiefe gewicht menge stück größe maße maß platte size width "
+        "height length depth weight quantity thickness taille largeur hauteur talla tamaño taglia "
+        "mal bis kschg bgb hgb stgb zpo gg sgb dsgvo estg ustg "
+        "imei imsi vin mac sku isbn ean"
+    ).split()
+)
+"""Words before numbers that are no streets' and no doors'."""
 
 _ANY_CASE = (
     r"mrs?|ms|mx|sir|madam|dr|prof|professor|doctor|judge|capt|captain|lt|sgt|officer|nurse|"
@@ -73,14 +105,15 @@ def findings(
 
 
 def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Finding | None:
-    written = text[mention.start : mention.end]
     if mention.kind == "STREET_ADDRESS":
-        if not any(c.isdigit() for c in written):
-            return None  # a street without a number is a place
+        if not is_street(text, mention.start, mention.end):
+            return None
         least, low, high = thresholds["address"], 0.5, 1.0
     elif mention.kind == USERNAME:
+        if _is_decorator(text, mention.start, mention.end):
+            return None
         least, low, high = thresholds["handle"], LONE_NAME, 0.49
-    elif not any(c.isalpha() for c in written):
+    elif is_nobody(text, mention.start, mention.end):
         return None
     elif identifies(text, mention.start, mention.end):
         handle = _is_handle(text, mention)
@@ -89,10 +122,22 @@ def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Fi
         least, low, high = thresholds["named_handle"], LONE_NAME, 0.49
     else:
         least, low, high = thresholds["lone"], LONE_NAME, 0.49
+        if plausible.is_noun(text[mention.start : mention.end]):
+            least = (1 + least) / 2
     if mention.probability < least:
         return None
     sure = min(1.0, (mention.probability - least) / max(1e-6, 1 - least))
     return Finding(mention.kind, mention.start, mention.end, round(low + (high - low) * sure, 4))
+
+
+def _is_decorator(text: str, start: int, end: int) -> bool:
+    """`@pytest.mark.slow` and `@cached(...)` at the beginning of a line, unless a name is in it."""
+    called = _DECORATOR.match(text, start)
+    if called is None or text[:start].rpartition("\n")[2].strip():
+        return False
+    return not any(
+        plausible.is_given(word) or plausible.is_family(word) for word in _WORDS.findall(called[0])
+    )
 
 
 def _is_handle(text: str, mention: Mention) -> bool:
@@ -103,9 +148,43 @@ def _is_handle(text: str, mention: Mention) -> bool:
 def identifies(text: str, start: int, end: int) -> bool:
     """Whether a name is a full one (an initial and a surname too), or has a title before it."""
     words = list(_name_words(text[start:end]))
-    if len(words) > 1 and any(len(word) > 1 for word in words):
-        return True
+    return (len(words) > 1 and any(len(word) > 1 for word in words)) or _has_title(text, start)
+
+
+def _has_title(text: str, start: int) -> bool:
     return _TITLE.search(text[max(0, start - _BEFORE) : start]) is not None
+
+
+def is_nobody(text: str, start: int, end: int) -> bool:
+    """Whether what looks like a name is words, or the name of something else. What a title stands
+    before is somebody."""
+    written = text[start:end]
+    if not any(map(str.isalpha, written)):
+        return True
+    if _has_title(text, start):
+        return False
+    if _LETTER_ALONE.fullmatch(written) and text[end : end + 1] != ".":
+        return True
+    if _PHRASE.fullmatch(written) and plausible.are_words(written.split()):
+        return True
+    return namesakes.is_namesake(text, start, end)
+
+
+def is_street(text: str, start: int, end: int) -> bool:
+    """Whether an address has a number, and words that are more than what is counted: a street
+    without a number is a place, `ISO 9001` a norm and `Kapitel 14` a part of a book. A number by
+    itself may be a postcode, unless it is a small one."""
+    written = text[start:end]
+    if not any(map(str.isdigit, written)):
+        return False
+    words = [word for word in _WORDS.findall(written) if word.lower() not in _PARTICLES]
+    if _LAW_BEFORE.search(text, max(0, start - 12), start) or namesakes.is_product(
+        text, start, end
+    ):
+        return False
+    if not any(len(word) > 1 for word in words):
+        return _SMALL.fullmatch(written) is None
+    return any(len(word) > 1 and word.lower() not in _COUNTED for word in words)
 
 
 def _name_words(name: str) -> Iterator[str]:

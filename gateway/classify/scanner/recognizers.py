@@ -7,6 +7,7 @@ by more than any value that we look for is long (C5).
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -32,6 +33,17 @@ OVERLAP = 320
 
 _VERSION = re.compile(r"\b(?:version|release|revision|build|firmware)[\s:=#]{0,3}\Z", re.IGNORECASE)
 """What stands before four numbers with dots that are no address."""
+_VERSIONS = re.compile(
+    r"\b(?:versions?|releases?|revisions?|builds?|firmware)[\s:=#]{1,3}\d+(?:\.\d+){3}(?!\d)"
+    r"(?:(?!\b(?:ip|ipv4|address|adress|host|server|node|client|router|gateway|subnet|ping|dns|proxy|at)\w*\b)"
+    r"[^\n!?]){1,80}\Z",
+    re.IGNORECASE,
+)
+"""The same for another one of them in that sentence, where nothing speaks of machines."""
+_GROUP = r"\d{4}"
+_MANY_GROUPS = re.compile(rf"(?<![\d-]){_GROUP}(?: {_GROUP}){{4,}}(?![\d-])")
+_AADHAAR = re.compile(r"aadhaar|aadhar|uidai|\buid\b|आधार", re.IGNORECASE)
+_SENTENCE = 120  # characters
 _FIGURES = re.compile(r",|\A\d+\.\d+\Z")
 """Decimal numbers and columns of a table, which phonenumbers takes for phone numbers."""
 
@@ -144,8 +156,28 @@ class PresidioScanner:
 def _only_alike(type_: str, text: str, start: int, end: int) -> bool:
     """Numbers that are known to be something else."""
     if type_ == "IP_ADDRESS":
-        return _VERSION.search(text[max(0, start - 16) : start]) is not None
+        before = text[max(0, start - _SENTENCE) : start]
+        return _VERSION.search(before[-16:]) is not None or _VERSIONS.search(before) is not None
+    if type_ == "IN_AADHAAR":
+        return _is_in_list(text, start, end)
     return type_ == "PHONE_NUMBER" and _FIGURES.search(text[start:end]) is not None
+
+
+def _is_in_list(text: str, start: int, end: int) -> bool:
+    """Whether three groups of four digits are some of five and more in a row, which nothing calls
+    an Aadhaar number: one number in ten has the right check digit."""
+    around = text[max(0, start - _SENTENCE) : end + _SENTENCE]
+    first = min(start, _SENTENCE)
+    rows = _MANY_GROUPS.finditer(around)
+    inside = any(row.start() <= first and first + end - start <= row.end() for row in rows)
+    inside = inside or _is_counting(text[start:end])
+    return inside and _AADHAAR.search(around) is None
+
+
+def _is_counting(value: str) -> bool:
+    """`4501 4502 4503`: each as much more than the one before."""
+    groups = [int(group) for group in re.findall(r"\d{4}", value)]
+    return len({b - a for a, b in itertools.pairwise(groups)}) == 1 and len(groups) > 2
 
 
 def windows(text: str) -> Iterator[tuple[int, str]]:

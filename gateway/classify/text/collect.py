@@ -19,8 +19,9 @@ _LONGEST_ELEMENT, _LARGEST_ELEMENT = 4, 9999  # four digits are the longest grou
 _DATA_URL = re.compile(r"data:[\w.+/;=-]{0,100};base64,", re.IGNORECASE)
 
 _SEAM = 40  # characters on either side of a border between two values
-# Groups of four digits or so and addresses are worth putting together; short numbers in lists not.
-_HEAD = re.compile(r"\s?(?:-?\d{2,}(?:[ -]\d{2,})*|@?[\w.-]+\.\w+)(?![\w])")
+# Groups of four digits or so and addresses are worth putting together; short numbers in lists are
+# not, nor is what is called, as in `@app.route("/")`.
+_HEAD = re.compile(r"\s?(?:-?\d{2,}(?:[ -]\d{2,})*(?![\w])|@?[\w.-]+\.\w+(?![\w])(?![\w.-]*\())")
 _TAIL = re.compile(r"(?<![\w.])(?:\d{3,}(?:[ -]\d{2,})*[ -]?|[\w.+-]{1,30}@?[\w.-]{0,30})$")
 _SPLIT = re.compile(r"\d[ \d-]{7,}\d|\w@\w+\.")
 
@@ -34,6 +35,12 @@ PROTOCOL_WORDS = frozenset(
     ).split()
 )
 """Words of the protocols themselves. Alone they hold nothing, so they are not scanned."""
+LABELS = frozenset(
+    {"author", "call_id", "from", "id", "model", "object", "role", "sender", "speaker", "type"}
+    | {"tool_call_id", "user"}
+)
+"""Fields that say whose a value beside them is, or of which kind. None is a part of it: nothing
+is read across the border between `"role": "human"` and `"content": "@app.route"`."""
 _LONGEST_WORD = max(map(len, PROTOCOL_WORDS))  # longer strings need not be hashed
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.classify.text.collect import (
+    LABELS,
     LEAST_LONG,
     LEAST_SHORT,
     OVER_CAP,
@@ -137,14 +138,21 @@ def _walk(document: JsonDocument, collector: TextCollector) -> None:
                     collector.text(field)
             kind = type(item)
             if kind is str:
-                collector.values((item,))
+                if keyed and field in LABELS:
+                    collector.text(item)
+                else:
+                    collector.values((item,))
             elif (
                 kind is dict
                 and item.keys() == _WHO_SAYS_WHAT  # words that nobody has to look at
                 and _STRINGS.issuperset(map(type, item.values()))
             ):
                 collector.count(4)
-                collector.values(item.values())
+                for name, text in item.items():
+                    if name == "role":
+                        collector.text(text)
+                    else:
+                        collector.values((text,))
             elif kind is dict or kind is list:
                 open_.append((field, _entered(field, item, collector), kind is dict))
                 break

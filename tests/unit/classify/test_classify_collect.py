@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from gateway.classify.text import collect
 from gateway.classify.text.collect import TextCollector
+from gateway.classify.text.extract import extract_texts
+from gateway.config.model_catalog import CatalogModel
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall
 
 _PARTS = (
     *("4111", "1111 ", "-1111", "4111 1111 ", "jane", "@corp.com", ".doe", "x" * 90, "1 " * 60),
@@ -45,6 +50,33 @@ def test_the_seams_are_those_of_a_look_at_every_value() -> None:
                 made.remove(value)
         assert sorted(made) == sorted(wanted), values
     assert met > 500
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"model": "gpt-4o", "messages": [{"role": "user", "content": "@pytest.mark.slow hangs"}]},
+        {"user": "u-7", "messages": [{"role": "human", "content": "@celery.task hangs"}]},
+        {"turns": [{"from": "human", "value": "@bot.command is gone"}]},
+        {"turns": [{"type": "text.part", "text": "@media.print is ignored"}]},
+        {"messages": ["Write a flask", "@app.route('/health') def health(): pass"]},
+    ],
+)
+def test_whoever_speaks_is_no_part_of_what_is_said(document: dict[str, object]) -> None:
+    assert not [text for text in extracted(document) if "@" in text and not text.startswith("@")]
+
+
+@pytest.mark.parametrize("between", [{}, {"role": "user"}, {"type": "text"}, {"from": "human"}])
+def test_a_value_over_two_turns_is_read_whole(between: dict[str, str]) -> None:
+    turns = [{**between, "content": "it is 4111 1111"}, {**between, "content": "1111 1111"}]
+    assert "4111 11111111 1111" in extracted({"messages": turns})
+    turns = [{**between, "content": "write to jane"}, {**between, "content": "@corp.com, please"}]
+    assert "jane@corp.com" in extracted({"messages": turns})
+
+
+def extracted(document: dict[str, Any]) -> list[str]:
+    model = CatalogModel("m", "generate", ("gpu",))
+    return extract_texts(DocumentCall(CHAT, document), model, 1 << 20)
 
 
 @pytest.mark.parametrize("scheme", ["data:image/png;base64,", "DATA:;BASE64,", "data:a/b;Base64,"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.classify.text import extract as extract_module
 from gateway.classify.text.collect import (
+    LABELS,
     MAX_NODES,
     PROTOCOL_WORDS,
     TextCollector,
@@ -40,7 +41,10 @@ def read_plainly(value: Any, collector: TextCollector) -> None:
         for key, item in value.items():
             if key not in PROTOCOL_WORDS:
                 collector.text(key)
-            read_plainly(item, collector)
+            if key in LABELS and isinstance(item, str):
+                collector.text(item)
+            else:
+                read_plainly(item, collector)
     elif isinstance(value, list):
         collector.count(len(value))
         collector.characters(value)

@@ -27,6 +27,7 @@ from gateway.classify.names.model.lexicon import Lexicon, word_hash
 from gateway.classify.names.model.words import TextWords, WordGap
 
 LEAST_WORDS = 5  # everyday words of one other language, before they count as a text in it
+_LEAST_DIFFERENT = 3  # of them: `["hi", "hi", "hi"]` is code
 MARGIN = 1.35  # so many times more everyday words than the best measured language has
 _PART, _LAPPED = 200, 100  # words that are judged apart: a text may change its language
 UNKNOWN = "unknown"
@@ -130,16 +131,15 @@ class Languages:
         return max((sum(mask >> at & 1 for mask in masks) for at in measured), default=0)
 
     def _other_language(self, words: Sequence[str]) -> str | None:
-        counts: Counter[int] = Counter()
-        for word in words:
-            if len(word) <= _LONGEST and (mask := self._masks.get(word_hash(word))):
-                counts[mask] += 1
+        hashes = Counter(word_hash(word) for word in words if len(word) <= _LONGEST)
+        counts = [(mask, n) for h, n in hashes.items() if (mask := self._masks.get(h))]
         best_known, best_other, name = 0.0, 0.0, None
         for at, language in enumerate(self._names):
-            score = float(sum(n for mask, n in counts.items() if mask >> at & 1))
+            own = [n for mask, n in counts if mask >> at & 1]
+            score = float(sum(own))
             if language in self._measured:
                 best_known = max(best_known, score)
-            elif score > best_other:
+            elif score > best_other and len(own) >= _LEAST_DIFFERENT:
                 best_other, name = score, language
         return name if best_other >= LEAST_WORDS and best_other > MARGIN * best_known else None
 

@@ -74,3 +74,21 @@ class Lexicon:
         common = (self._hashes[at] == wanted) & (self._facts[at] & 7 > 0)
         unknown: list[bool] = (~common).tolist()
         return unknown
+
+
+class WordSet:
+    """Everyday words of languages that the model was not measured on, and no names: `steps` of an
+    `.npz`, as the lexicon's."""
+
+    def __init__(self, hashes: npt.NDArray[np.uint32]) -> None:
+        self._hashes = hashes
+
+    @classmethod
+    def load(cls, path: Path) -> WordSet:
+        with np.load(path) as arrays:
+            return cls(np.cumsum(arrays["steps"], dtype=np.uint32))
+
+    def has(self, word: str) -> bool:
+        wanted = np.uint32(word_hash(word))
+        at = int(self._hashes.searchsorted(wanted))
+        return at < len(self._hashes) and bool(self._hashes[at] == wanted)

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import functools
+import operator
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gateway.classify.names.model.card import WEIGHTS
 from gateway.classify.names.records.keys import folded
 
 if TYPE_CHECKING:
-    from gateway.classify.names.model.lexicon import Lexicon
+    from gateway.classify.names.model.lexicon import Lexicon, WordSet
 
 LONGEST = 60  # characters of a part of a name, title and all
 _MOST_WORDS = 6
@@ -20,6 +22,8 @@ _EVERYDAY = 2
 """The frequency from which on a word that nobody is called counts as an everyday one."""
 _COMMON = 3
 """The same for a word behind a name, of 7: 2 has Boeing and Bamberg in it."""
+_NOUNS = 3
+"""Nouns in a row, none of them a given name, before they are no name."""
 
 _LETTERS = r"[^\W\d_]++(?:[\u0300-\u036f]++[^\W\d_]*+)*+"
 _WORD = re.compile(rf"{_LETTERS}(?:['\u2019\u02bc`\u00b4-]{{1,2}}{_LETTERS})*")
@@ -132,6 +136,36 @@ def is_common_word(word: str) -> bool:
     return known.frequency >= _COMMON and not (known.given or known.surname or known.place)
 
 
+def are_words(words: Sequence[str]) -> bool:
+    """Whether what stands where a name might is a phrase of everyday words: of a language that
+    names are not looked for in ("Yapay Zeka Nedir"), or nouns in a row ("Fabrik Umzug Halle")."""
+    if len(words) == 1:
+        return words[0].islower() and _is_foreign(words[0])
+    if any(len(word) == 1 for word in words):
+        return False
+    foreign = list(map(_is_foreign, words))
+    common = list(map(is_common_word, words))
+    if any(foreign) and all(map(operator.or_, foreign, common)):
+        return True
+    if len(words) < _NOUNS or not all(word[:1].isupper() for word in words):
+        return False
+    facts = [_lexicon().find(unicodedata.normalize("NFC", word)) for word in words]
+    plain = [f.frequency >= _EVERYDAY and not (f.surname or f.place) for f in facts]
+    return not any(f.given for f in facts) and sum(plain) >= 2
+
+
+def _is_foreign(word: str) -> bool:
+    lower = unicodedata.normalize("NFC", word).lower().replace("i\u0307", "i")
+    return _foreign_words().has(lower)
+
+
+def is_noun(word: str) -> bool:
+    """Whether it is common in one language alone and nobody's name, as `Hinweise` and `Stärke`:
+    the famous are common in several."""
+    known = _lexicon().find(unicodedata.normalize("NFC", word))
+    return is_common_word(word) and known.languages <= 1
+
+
 def is_place(word: str) -> bool:
     known = _lexicon().find(unicodedata.normalize("NFC", word))
     return bool(known.place) and not known.given and known.surname < 2
@@ -166,6 +200,13 @@ def _is_everyday(word: str) -> bool:
         if known.frequency < _EVERYDAY or known.given or known.surname or known.place:
             return False
     return True
+
+
+@functools.lru_cache(1)
+def _foreign_words() -> WordSet:
+    from gateway.classify.names.model.lexicon import WordSet  # numpy, as below
+
+    return WordSet.load(WEIGHTS / "foreign.npz")
 
 
 @functools.lru_cache(1)

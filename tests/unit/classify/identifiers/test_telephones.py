@@ -62,7 +62,24 @@ def test_a_number_without_a_form_is_one_beside_the_words(number: str) -> None:
         "DOC-201203-7093",
         "0.123456 0.234567",
         "call_id 1234567890",
+        "NDC 0002-1433-80",
+        "NDC codes: 00378-0018-01, 00591-0405-01 and 00781-1506-10",
+        "Is HCPCS J1885 billed with NDC 0409-3795-01?",
     ],
 )
 def test_other_numbers_are_no_telephones(text: str) -> None:
     assert _found(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NDC 0002-1433-80. Reach us on 0151-2345-67",
+        "NDC 0002-1433-80, call 0151-2345-67",
+        "NDC and telephone 0151-2345-67",
+        "0151-2345-67 is not an NDC",
+        "NDC 0151 2345 67",
+    ],
+)
+def test_a_telephone_behind_a_drug_code_is_one(text: str) -> None:
+    assert [value for value in _found(text) if value.startswith("0151")]
