@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gateway.classify.names import FULL_NAME, PERSON, USERNAME
+from gateway.classify.names.addresses import has_door
 from gateway.classify.names.model.tagger import Mention
 from gateway.core.types import Finding
 
@@ -75,7 +76,7 @@ def findings(
 def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Finding | None:
     written = text[mention.start : mention.end]
     if mention.kind == "STREET_ADDRESS":
-        if not any(c.isdigit() for c in written):
+        if not has_door(text, mention.start, mention.end):
             return None  # a street without a number is a place
         least, low, high = thresholds["address"], 0.5, 1.0
     elif mention.kind == USERNAME:

@@ -39,6 +39,12 @@ FOUND = (
     ("NATIONAL_ID", "OIB ⟦33392005961⟧"),
     ("NATIONAL_ID", "ΑΜΚΑ ⟦01013099997⟧"),
     ("CN_RESIDENT_NUMBER", "身份证号⟦11010519491231002X⟧"),
+    ("PHONE_NUMBER", "Bel me op ⟦46 93 66 77⟧"),
+    ("PHONE_NUMBER", "telefoonnummer: ⟦33 93 31⟧"),
+    ("CUSTOMER_NUMBER", "klantnummer ⟦882019⟧"),
+    ("EMPLOYEE_NUMBER", "personeelsnummer ⟦482137⟧"),
+    ("SECRET", "mijn pincode is ⟦4821⟧"),
+    ("SECRET", "mijn wachtwoord is ⟦voetbal12⟧"),
 )
 HARMLESS = (
     "Op 12-03-2024 om 14:30 was er 1.234.567,89 euro.",

@@ -41,6 +41,15 @@ FOUND = (
     ("EMAIL_ADDRESS", "écrivez à ⟦claire.dubois@orange.example⟧"),
     ("DATE_OF_BIRTH", "née le ⟦12 mars 1964⟧"),
     ("DATE_OF_BIRTH", "date de naissance : ⟦12/03/1964⟧"),
+    ("PHONE_NUMBER", "Appelez-moi au ⟦71-33-52-22⟧"),
+    ("PHONE_NUMBER", "contactez le ⟦33 93 31⟧"),
+    ("CUSTOMER_NUMBER", "numéro de client ⟦77120394⟧"),
+    ("CUSTOMER_NUMBER", "n° client : ⟦7712034⟧"),
+    ("EMPLOYEE_NUMBER", "matricule ⟦A48213⟧"),
+    ("EMPLOYEE_NUMBER", "numero d'employé : ⟦48213⟧"),
+    ("SECRET", "code PIN ⟦4821⟧"),
+    ("SECRET", "code de vérification : ⟦482193⟧"),
+    ("SECRET", "mon mot de passe est ⟦soleil83⟧"),
 )
 HARMLESS = (
     "Le 12/03/2024 à 14 h 30, il y avait 1 234 567,89 euros.",

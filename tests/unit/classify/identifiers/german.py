@@ -44,6 +44,18 @@ FOUND = (
     ("EMAIL_ADDRESS", "Schreiben Sie an ⟦maria.keller@posteo.example⟧."),
     ("DATE_OF_BIRTH", "geboren am ⟦12.03.1964⟧"),
     ("DATE_OF_BIRTH", "Geburtsdatum: ⟦12. März 1964⟧"),
+    ("PHONE_NUMBER", "Sie erreichen uns unter ⟦46 93 66 77⟧"),
+    ("PHONE_NUMBER", "Melden Sie sich unter ⟦33 93 31⟧"),
+    ("PHONE_NUMBER", "Ich bin unter ⟦96 123 456⟧ erreichbar"),
+    ("CUSTOMER_NUMBER", "Kundennummer ⟦10482913⟧"),
+    ("CUSTOMER_NUMBER", "Kd.-Nr. ⟦4471882⟧"),
+    ("EMPLOYEE_NUMBER", "Personalnummer: ⟦00482913⟧"),
+    ("EMPLOYEE_NUMBER", "Mitarbeiter-Nr. ⟦48210⟧"),
+    ("ID_CARD", "Matrikelnummer ⟦7120482⟧"),
+    ("SECRET", "Die PIN lautet ⟦4821⟧"),
+    ("SECRET", "TAN ⟦482193⟧"),
+    ("SECRET", "Bestätigungscode: ⟦482193⟧"),
+    ("SECRET", "Das Passwort lautet ⟦Katze99⟧"),
 )
 HARMLESS = (
     "Am 12.03.2024 um 14:30 Uhr waren es 1.234.567,89 Euro.",
@@ -58,4 +70,7 @@ HARMLESS = (
     "Rufen Sie die Funktion f(x) mit 3,1415926535 auf.",
     "Die Prüfziffer von 36574261800 stimmt nicht.",
     "Im Jahr 2023 gab es 65170839 Einwohner in 16 Ländern.",
+    "Lieferschein 80/442/11872 und Zeichnung 10/441/18722 liegen bei.",
+    "Wir erreichten 1234567 Leser.",
+    "Der Kunde kaufte 10482 Stück.",
 )

@@ -35,6 +35,12 @@ FOUND = (
     ("EMAIL_ADDRESS", "scriva a ⟦g.rossi@posta.example⟧"),
     ("DATE_OF_BIRTH", "data di nascita: ⟦12/03/1964⟧"),
     ("DATE_OF_BIRTH", "nato il ⟦12 marzo 1964⟧"),
+    ("PHONE_NUMBER", "Chiamami al ⟦46 93 66 77⟧"),
+    ("PHONE_NUMBER", "Recapito: ⟦33 93 31⟧"),
+    ("CUSTOMER_NUMBER", "codice cliente ⟦CL-44812⟧"),
+    ("EMPLOYEE_NUMBER", "matricola dipendente ⟦48213⟧"),
+    ("SECRET", "la mia password è ⟦juventus10⟧"),
+    ("SECRET", "codice di verifica: ⟦482193⟧"),
 )
 HARMLESS = (
     "Il 12/03/2024 alle 14:30 c'erano 1.234.567,89 euro.",

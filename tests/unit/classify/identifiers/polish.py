@@ -45,6 +45,21 @@ FOUND = (
     ("EMAIL_ADDRESS", "napisz na ⟦jan.kowalski@poczta.example⟧"),
     ("DATE_OF_BIRTH", "data urodzenia: ⟦12.03.1964⟧"),
     ("DATE_OF_BIRTH", "ur. ⟦12.03.1964⟧"),
+    ("PHONE_NUMBER", "Zadzwoń pod ⟦46 93 66 77⟧"),
+    ("PHONE_NUMBER", "Proszę o kontakt: ⟦33 93 31⟧"),
+    ("BANK_ACCOUNT", "proszę o przelew na ⟦61 1090 1014 0000 0712 1981 2874⟧"),
+    ("VEHICLE_PLATE", "samochód ⟦WE 12345⟧"),
+    ("VEHICLE_PLATE", "rejestracja ⟦GD 987KL⟧"),
+    ("VEHICLE_PLATE", "pojazd marki Skoda, rej. ⟦PO 5CU33⟧"),
+    ("CUSTOMER_NUMBER", "numer klienta ⟦8829104⟧"),
+    ("EMPLOYEE_NUMBER", "nr ewidencyjny pracownika: ⟦001284⟧"),
+    ("ID_CARD", "numer albumu ⟦284719⟧"),
+    ("ID_CARD", "nr legitymacji studenckiej ⟦448192⟧"),
+    ("MEDICAL_RECORD", "numer zlecenia badania ⟦2024/448821⟧"),
+    ("HEALTH_INSURANCE_NUMBER", "nr polisy PZU/⟦448192/2024⟧"),
+    ("SECRET", "kod PIN to ⟦4821⟧"),
+    ("SECRET", "kod SMS ⟦482193⟧"),
+    ("SECRET", "moje hasło to ⟦kotek2020⟧"),
 )
 HARMLESS = (
     "Dnia 12.03.2024 o 14:30 było 1 234 567,89 zł.",
@@ -57,4 +72,6 @@ HARMLESS = (
     "W 2023 roku żyło 37 766 327 osób w 16 województwach.",
     "Liczba 601 234 567 dzieli się przez 3.",
     "Zadzwonił w 2022 roku, kontakt był krótki.",
+    "Faktura VAT nr FV/2024/11/00482, PKWiU 25.94.11.0, wiersz 03 12 450 000 szt.",
+    "Auto kosztuje 45000 zł, a klient kupił 12345 sztuk.",
 )

@@ -33,6 +33,12 @@ FOUND = (
     ("STREET_ADDRESS", "⟦caixa postal 4411⟧"),
     ("EMAIL_ADDRESS", "escreva para ⟦ana.silva@correio.example⟧"),
     ("DATE_OF_BIRTH", "data de nascimento: ⟦12/03/1964⟧"),
+    ("PHONE_NUMBER", "Ligue para ⟦46 93 66 77⟧"),
+    ("PHONE_NUMBER", "O meu telemóvel é ⟦33 93 31⟧"),
+    ("CUSTOMER_NUMBER", "número de cliente: ⟦44812⟧"),
+    ("EMPLOYEE_NUMBER", "número de funcionário ⟦48213⟧"),
+    ("SECRET", "a minha senha é ⟦benfica25⟧"),
+    ("SECRET", "código de verificação: ⟦482193⟧"),
 )
 HARMLESS = (
     "Em 12/03/2024, às 14:30, havia 1.234.567,89 euros.",

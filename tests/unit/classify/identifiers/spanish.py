@@ -40,6 +40,13 @@ FOUND = (
     ("EMAIL_ADDRESS", "escriba a ⟦lucia.garcia@correo.example⟧"),
     ("DATE_OF_BIRTH", "fecha de nacimiento: ⟦12/03/1964⟧"),
     ("DATE_OF_BIRTH", "nacida el ⟦12 de marzo de 1964⟧"),
+    ("PHONE_NUMBER", "Puede localizarme en el ⟦46 93 66 77⟧"),
+    ("PHONE_NUMBER", "Llámame al ⟦33 93 31⟧"),
+    ("BANK_ACCOUNT", "Mi CLABE es ⟦032180000118359719⟧"),
+    ("CUSTOMER_NUMBER", "número de cliente ⟦44812⟧"),
+    ("EMPLOYEE_NUMBER", "numero de empleado ⟦30482⟧"),
+    ("SECRET", "código de verificación ⟦482193⟧"),
+    ("SECRET", "mi contraseña es ⟦perro1984⟧"),
 )
 HARMLESS = (
     "El 12/03/2024 a las 14:30 había 1.234.567,89 euros.",
