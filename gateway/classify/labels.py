@@ -12,111 +12,71 @@ of insurers, employers and shops in each language.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 _GAP = r"[ _.-]{0,3}"
 _OF = r"(?:(?:de|du|d['’]|del|della|di|do|da|van)[ _-]?)?(?:l[a'’])?[ ]?"
-_ROMANCE_HEAD = (
-    r"(?:número|numero|numéro|num|no?|n[°º]|nº|id|identifiant|identificativo|identificador|code"
-    r"|código|codice|matricule|matrícula|matricola)"
+_NUMBER = (
+    r"(?:no|nr|num|number|numer|nummer|número|numero|numéro|n\.?[ ]?[°º]|id|identifier|identifiant"
+    r"|identificativo|identificador|identyfikator|kennung|kennziffer|zeichen|ref|reference|code"
+    r"|código|codice|kod|matricule|matrícula|matricola|n|#)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose number it is, by where the language puts the word: `english` before "number", `german`
-    (and Dutch) joined with it, `romance` and `polish` behind theirs; `alone` says it by itself."""
+    """Whose number it is: words that stand before "number" (English, German and Dutch, which join
+    them), those that stand behind it (the Romance languages and Polish), or either in a key; and
+    words that say it alone."""
 
-    english: str
-    german: str
-    dutch: str
-    romance: str
-    polish: str
+    before: str
+    behind: str
     alone: str = ""
 
     @property
     def words(self) -> str:
         """An expression for all of it, with accents."""
-        return "|".join(
-            filter(
-                None,
-                (
-                    rf"(?:{self.english})(?:['’]s)?{_GAP}(?:no|nr|num|number|id|identifier|ref"
-                    r"|reference|code|#)",
-                    rf"(?:{self.german}){_GAP}(?:nr|nummer|id|kennung|kennziffer|zeichen)",
-                    rf"(?:{self.dutch}){_GAP}(?:nummer|nr|id|code)",
-                    rf"{_ROMANCE_HEAD}{_GAP}{_OF}(?:{self.romance})",
-                    rf"(?:{self.romance})[ _.-](?:id|nr|n[°º]|nº|n\.?[ ]?[ºo°]?|num(?:ero)?)",
-                    rf"(?:numer|nr|id|kod|identyfikator){_GAP}(?:{self.polish})",
-                    self.alone,
-                ),
-            )
+        return (
+            rf"(?:{self.before}|{self.behind})(?:['’]s)?{_GAP}{_NUMBER}"
+            rf"|{_NUMBER}{_GAP}{_OF}(?:{self.behind})" + (f"|{self.alone}" if self.alone else "")
         )
 
 
 CUSTOMER = Owner(
-    "customer|client|subscriber",
-    "kunden|klienten|abonnenten",
-    "klant(?:en)?|abonnee",
-    "client[ei]?|abonné|abonado|assinante|abbonato",
-    "klienta|abonenta",
+    "customer|client|subscriber|kunden|klienten|abonnenten|klant(?:en)?|abonnee",
+    "client[ei]?|abonné|abonado|assinante|abbonato|klienta|abonenta",
     r"kd\.?[ -]{0,2}nr",
 )
 EMPLOYEE = Owner(
-    "employee|personnel|staff|payroll|worker",
-    "personal|mitarbeiter",
-    "personeels|werknemers?|medewerkers?",
-    "employée?|salariée?|empleado|trabajador|dipendente|impiegato|funcionário|colaborador",
-    "(?:ewidencyjny )?pracownika",
+    "employee|personnel|staff|payroll|worker|personals?|mitarbeiter|personeels|werknemers?"
+    "|medewerkers?",
+    "employée?|salariée?|empleado|trabajador|dipendente|impiegato|funcionário|colaborador"
+    "|(?:ewidencyjny )?pracownika",
     "matricule|matricola",
 )
 STUDENT = Owner(
-    "student|matriculation",
-    "matrikel|studenten|schüler",
-    "studenten|leerling",
-    "étudiante?|estudiante|alumno|studente|estudante|aluno",
-    "albumu|studenta|legitymacji(?: studenckiej)?",
+    "student|matriculation|matrikel|studenten|schüler|leerling",
+    "étudiante?|estudiante|alumno|studente|estudante|aluno|albumu|studenta"
+    "|legitymacji(?: studenckiej)?",
 )
 MEMBER = Owner(
-    "member(?:ship)?",
-    "mitglieds?",
-    "lid(?:maatschaps)?",
-    "adhérent|socio|afiliado|membro|sócio",
-    "członkowski|członka",
+    "member(?:ship)?|mitglieds?|lid(?:maatschaps)?",
+    "adhérent|socio|afiliado|membro|sócio|członkowski|członka",
 )
 PATIENT = Owner(
-    "patient|medical record|record|chart|case|file|accession",
-    "patienten|fall|akten",
-    "patient|patiënt|dossier",
+    "patient|medical record|record|chart|case|file|accession|patienten|fall|akten|patiënt|dossier",
     "dossier|patiente?|paciente|historia|expediente|paziente|cartella(?: clinica)?|pratica|utente"
-    "|processo",
-    "pacjenta|kartoteki|sprawy|karty",
+    "|processo|pacjenta|kartoteki|sprawy|karty",
     "mrn",
 )
 POLICY = Owner(
-    "policy(?:holder)?|insurance|insured",
-    "versicherten|versicherungs|versicherungsschein|policen|vertrags",
-    "polis|verzekerden",
-    "assuré|police|contrat|póliza|asegurado|assicurato|polizza|apólice|segurado",
-    "polisy|ubezpieczenia|ubezpieczonego",
+    "policy(?:holder)?|insurance|insured|versicherten|versicherungs(?:schein)?|policen|vertrags"
+    "|polis|verzekerden",
+    "assuré|police|contrat|póliza|asegurado|assicurato|polizza|apólice|segurado|polisy"
+    "|ubezpieczenia|ubezpieczonego",
 )
-ACCOUNT = Owner(
-    "account|acct",
-    "konto",
-    "rekening",
-    "compte|cuenta|conto|conta",
-    "konta|rachunku",
-)
-OWNERS: Mapping[str, Owner] = {
-    "customer": CUSTOMER,
-    "employee": EMPLOYEE,
-    "student": STUDENT,
-    "member": MEMBER,
-    "patient": PATIENT,
-    "policy": POLICY,
-    "account": ACCOUNT,
-}
+ACCOUNT = Owner("account|acct|konto|rekening", "compte|cuenta|conto|conta|konta|rachunku")
+OWNERS = (CUSTOMER, EMPLOYEE, STUDENT, MEMBER, PATIENT, POLICY, ACCOUNT)
 STEMS = (
     "custom client member patient polic insur record kunde klient versicher mitglied akte fall"
     " dossier adherent assur socio afiliad segur poliza polizz apolice assicur tessera utente"
@@ -128,6 +88,15 @@ STEMS = (
     " rekening compte cuenta rachunk accession karty membro acct"
 ).split()
 """Folded, what each of these words holds one of."""
+
+
+def joined(*owners: Owner) -> Owner:
+    """Whose number it is: any of theirs."""
+    return Owner(
+        "|".join(owner.before for owner in owners),
+        "|".join(owner.behind for owner in owners),
+        "|".join(filter(None, (owner.alone for owner in owners))),
+    )
 
 
 GOODS = (

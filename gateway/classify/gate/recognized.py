@@ -14,8 +14,15 @@ from presidio_analyzer.predefined_recognizers import IpRecognizer
 
 from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.identifiers.documents import CODE
+from gateway.classify.identifiers.enrolled import (
+    HEADS,
+    CustomerNumber,
+    EmployeeNumber,
+    StudentNumber,
+)
 from gateway.classify.identifiers.romance import ItalianFiscalCode
 from gateway.classify.identifiers.street import LABELS, StreetAddress
+from gateway.classify.identifiers.telephone import LABEL_BEHIND, LABELLED_BEHIND
 
 # Expressions that also match everyday text ("in 20 pencils and 3"), and what more their recognizers
 # ask of a match: a country, and the head of an account number as the SWIFT IBAN registry has it.
@@ -52,6 +59,8 @@ _PUBLIC_4 = (
     rf"\.{_OCTET}\.{_OCTET}"
 )
 NARROWER = {
+    **{kind.forms[0].regex: HEADS for kind in (CustomerNumber, EmployeeNumber, StudentNumber)},
+    LABELLED_BEHIND.regex: rf"\d(?:{LABEL_BEHIND})",
     _ADDRESS_4: _PUBLIC_4,
     rf"{_SHARED_KEY}|(?<=[?&]sig=)[\w%+/-]{{40,100}}": (
         rf"{_SHARED_KEY}|[?&]sig=[\w%+/-]{{40,100}}"

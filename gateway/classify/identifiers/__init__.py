@@ -43,8 +43,8 @@ def labelled(words: str, value: str, name: str = "", score: float = 0.5) -> Patt
 
 # Between a label and a short code: signs, and words that say no more than that it follows.
 _LINKS = (
-    rf"(?:{_SIGN}){{0,8}}?(?:(?:no|nr|number|id|value|is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi|of"
-    rf"|for|für|pour|para|per|dla|the)(?:{_SIGN}){{1,5}}){{0,3}}?"
+    rf"(?:{_SIGN}){{0,6}}?(?:(?:no|nr|number|id|value|is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi|of"
+    rf"|for|für|pour|para|per|dla|the)(?:{_SIGN}){{1,5}}){{0,2}}?"
 )
 
 

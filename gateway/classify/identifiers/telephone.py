@@ -70,10 +70,17 @@ _VERBS = (
     r"|dzwoni\w{0,3}|zadzwo\w{1,3}|oddzwo\w{1,3}|(?:s?kontaktowa|skontaktuj)\w{0,2}|odbiera\w? pod"
 )
 _ANY = rf"\+?\(?\d(?:[ ./()-]{{0,3}}\d){{5,14}}{_EXTENSION}"
-_LABELS_BEHIND = (
-    r"office|fax|mobile?|cell|home|work|direct|tel|phone|büro|privat|dienstlich|handy|zentrale"
-    r"|bureau|domicile|portable|oficina|casa|trabajo|móvil|ufficio|cellulare|escritório|telemóvel"
-    r"|kantoor|thuis|werk|mobiel|biuro|praca|dom|komórka"
+LABEL_BEHIND = (
+    r" ?[-(\u2013] ?(?:office|fax|mobile?|cell|home|work|direct|tel|phone|büro|privat|dienstlich"
+    r"|handy|zentrale|bureau|domicile|portable|oficina|casa|trabajo|móvil|ufficio|cellulare"
+    r"|escritório|telemóvel|kantoor|thuis|werk|mobiel|biuro|praca|dom|komórka)"
+    r"| (?:erreichbar|bereikbaar|joignable|reperibile)"
+)
+LABELLED_BEHIND = Pattern(
+    "beside its words, which follow",
+    r"(?<![\w.,+/-])(?P<value>\+?\(?\d(?:[ ./()-]{0,2}\d){5,14})"
+    rf"(?:{LABEL_BEHIND})(?![^\W_])",
+    0.5,
 )
 
 _OTHER = re.compile(
@@ -161,12 +168,7 @@ class Telephone(Identifier):
             r"(?!\w)(?![.,]\d)",
             0.5,
         ),
-        Pattern(
-            "beside its words, which follow",
-            rf"(?<![\w.,+/-])(?P<value>\+?\(?\d(?:[ ./()-]{{0,2}}\d){{5,14}})(?: ?[-(\u2013] ?"
-            rf"(?:{_LABELS_BEHIND})| (?:erreichbar|bereikbaar|joignable|reperibile))(?![^\W_])",
-            0.5,
-        ),
+        LABELLED_BEHIND,
     )
 
     def check(self, value: str) -> bool | None:

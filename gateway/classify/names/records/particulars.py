@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gateway.classify.labels import OWNERS, STEMS
+from gateway.classify.labels import OWNERS, STEMS, joined
 from gateway.classify.names.records.keys import folded
 
 _WORDS = (
@@ -42,7 +42,7 @@ def _shared(words: Iterable[str]) -> str:
 
 _STEMS = re.compile(
     _shared([*_WORDS, *STEMS])
-    + r"|\b(?:dob\b|ddn\b|nee?\b|ur\.|data.?ur\b|f[._ ]{1,2}nac|cont[oa]\b|icd|kd\.?[ -]?nr)|\(\*"
+    + r"|(?<![a-z])[ck]ont[oa]\b|\b(?:dob\b|ddn\b|nee?\b|ur\.|data.?ur\b|f[._ ]{1,2}nac|icd|kd\.?[ -]?nr)|\(\*"
 )
 _BLOCK, _LAPPED = 8_192, 16
 """Characters that one search goes through, as it lets no other thread run."""
@@ -65,7 +65,7 @@ _BORN = (
     r"|geboorte[ _-]?(?:datum|dag)"
     r"|data[ _-]?(?:urodzenia|ur\.?)|urodz\w{2,5}|ur\.|naci[do]\w{0,2}|nasceu|nacque|geboren wurde)"
 )
-_NUMBER_WORDS = f"(?:{'|'.join(folded(owner.words) for owner in OWNERS.values())})"
+_NUMBER_WORDS = f"(?:{folded(joined(*OWNERS).words)})"
 _CODE = r"(?=[a-z\d./-]{0,12}\d[a-z./-]{0,4}\d)[a-z]{0,5}[-./ ]?\d[a-z\d./-]{1,20}"
 _HEALTH = (
     r"(?:diagnos[eiu]\w{0,3}|diagnost\w{1,4}|(?:haupt|neben|aufnahme|entlassungs)?diagnosen?|befund"
