@@ -13,9 +13,11 @@ from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
 from presidio_analyzer.predefined_recognizers import IpRecognizer
 
 from gateway.classify.gate.needs import ExpressionNeed, Needs
+from gateway.classify.identifiers import LABELLED, LINKS, payment, world
+from gateway.classify.identifiers.credentials import OF_WHAT, PHRASES, RecoveryPhrase
 from gateway.classify.identifiers.documents import CODE
 from gateway.classify.identifiers.enrolled import (
-    HEADS,
+    WORDS,
     CustomerNumber,
     EmployeeNumber,
     StudentNumber,
@@ -58,8 +60,29 @@ _PUBLIC_4 = (
     r"|255\.(?:\d\d?|[01]\d\d|2[0-4]\d|25[0-4]))"
     rf"\.{_OCTET}\.{_OCTET}"
 )
+_NO_DIGIT = r"[^\d;!?§€$%]*"
+
+
+def _value(expression: str) -> str:
+    """What a labelled expression ends in: there are few numbers of as many digits."""
+    return expression.partition("(?P<value>")[2].rpartition(")(?![\\w])")[0]
+
+
 NARROWER = {
-    **{kind.forms[0].regex: HEADS for kind in (CustomerNumber, EmployeeNumber, StudentNumber)},
+    **{
+        kind.forms[0].regex: rf"(?<![^\W_])(?:{WORDS})(?![^\W\d_]){_NO_DIGIT}\d(?:[-./]?\d){{3}}"
+        for kind in (CustomerNumber, EmployeeNumber, StudentNumber)
+    },
+    **{
+        form.regex: _value(form.regex)
+        for kind in (payment.PolishAccount, payment.MexicanClabe, world.KoreanNumber)
+        for form in kind.forms
+        if form.name.startswith(LABELLED)
+    },
+    payment.RoutedAccount.forms[0].regex: payment.RoutedAccount.forms[0].regex.partition(
+        "[\\W_]{1,6}"
+    )[0],
+    RecoveryPhrase.forms[0].regex: f"(?i:{PHRASES})",
     LABELLED_BEHIND.regex: rf"\d(?:{LABEL_BEHIND})",
     _ADDRESS_4: _PUBLIC_4,
     rf"{_SHARED_KEY}|(?<=[?&]sig=)[\w%+/-]{{40,100}}": (
@@ -137,7 +160,8 @@ def _pattern_needs(recognizer: PatternRecognizer, threshold: float) -> Iterable[
 
 def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> ExpressionNeed:
     wanted = NARROWER.get(expression, expression)
-    wanted = wanted.replace(_DOCUMENT_NUMBER, _HEAD_WITH_DIGIT)
+    wanted = wanted.replace(_DOCUMENT_NUMBER, _HEAD_WITH_DIGIT).replace(LINKS, _NO_DIGIT)
+    wanted = wanted.replace(OF_WHAT, r"[^\d\n.;!?]*")
     flags = int(recognizer.global_regex_flags or 0)
     return ExpressionNeed(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
 

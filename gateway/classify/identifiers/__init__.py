@@ -42,7 +42,7 @@ def labelled(words: str, value: str, name: str = "", score: float = 0.5) -> Patt
 
 
 # Between a label and a short code: signs, and words that say no more than that it follows.
-_LINKS = (
+LINKS = (
     rf"(?:{_SIGN}){{0,6}}?(?:(?:no|nr|number|id|value|is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi|of"
     rf"|for|für|pour|para|per|dla|the)(?:{_SIGN}){{1,5}}){{0,2}}?"
 )
@@ -52,7 +52,7 @@ def coded(words: str, value: str, name: str = "", score: float = 0.5) -> Pattern
     """`value` right behind one of `words`, which are whole: many things have a code of its form."""
     return Pattern(
         f"{LABELLED} {name}".rstrip(),
-        rf"(?<![^\W_])(?:{words})(?![^\W\d_]){_LINKS}(?P<value>{value})(?![\w])(?![.,]\d)",
+        rf"(?<![^\W_])(?:{words})(?![^\W\d_]){LINKS}(?P<value>{value})(?![\w])(?![.,]\d)",
         score,
     )
 

@@ -139,12 +139,14 @@ _CODES = (
     r"|(?:verificatie|beveiligings|inlog|toegangs|sms-?)code"
     r"|kod (?:weryfikacyjny|sms|autoryzacyjny|jednorazowy|dostępu|z sms)|hasło (?:jednorazowe|sms)"
 )
+OF_WHAT = r"[^\d\n.;!?]{0,60}"
+"""What a code is for, in a sentence."""
 _ASSIGNED = (
     r"\s{0,3}(?:=>|:=|[:=#])|\s{1,2}(?=\d{3}[ -]?\d{3}(?!\w))|(?<=pin)\s{1,2}(?=\d{4}(?!\w))"
-    r"|(?: (?:for|of|to|für|pour|para|per|do|voor)(?: [^\W\d_]{1,12}){1,3})?"
+    r"|(?: (?:for|of|to|für|pour|para|per|do|voor) " + OF_WHAT + r")?"
     r" (?:is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi)(?=[ :])"
 )
-_PHRASES = (
+PHRASES = (
     r"(?:seed|recovery|secret|backup|wallet|mnemonic)[ _-](?:recovery )?(?:phrase|words?)|mnemonic"
     r"|wiederherstellungs(?:phrase|wörter|schlüssel)|phrase (?:de récupération|secrète|mnémonique)"
     r"|frase (?:semilla|seed|de recuperación|di recupero|de recuperação|secreta|segreta)"
@@ -221,7 +223,7 @@ class RecoveryPhrase(Identifier):
     forms: ClassVar[tuple[Pattern, ...]] = (
         Pattern(
             f"{LABELLED}, listed",
-            rf"(?i:{_PHRASES})(?:(?i: \(?\w{{1,12}}\)?){{0,4}}?[\s:=\"'`*-]{{1,6}}(?:1[.)] ?)?)"
+            rf"(?i:{PHRASES})(?:(?i: \(?\w{{1,12}}\)?){{0,4}}?[\s:=\"'`*-]{{1,6}}(?:1[.)] ?)?)"
             rf"(?P<value>{_BIP39})",
             0.6,
         ),

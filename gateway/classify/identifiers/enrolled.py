@@ -14,18 +14,15 @@ from gateway.classify.identifiers import coded
 from gateway.classify.identifiers.documents import DocumentNumber
 from gateway.classify.labels import CUSTOMER, EMPLOYEE, STUDENT, Owner, joined, unaccented_too
 
-_SOME = r"(?:(?-i:[A-Z]{1,5})[-./ ]?)?\d(?:[-./]?\d)"
-_CODE = _SOME + r"{3,15}(?-i:[A-Z]{0,2})"
+_CODE = r"(?:(?-i:[A-Z]{1,5})[-./ ]?)?\d(?:[-./]?\d){3,15}(?-i:[A-Z]{0,2})"
 
 
 def _numbered(owner: Owner) -> Pattern:
     return coded(unaccented_too(owner.words), _CODE)
 
 
-HEADS = coded(
-    unaccented_too(joined(CUSTOMER, EMPLOYEE, STUDENT).words), _SOME + "{3}"
-).regex.partition("(?![\\w])")[0]
-"""Stands in every match of theirs, and in one expression."""
+WORDS = unaccented_too(joined(CUSTOMER, EMPLOYEE, STUDENT).words)
+"""Of all of them: one of these stands in every match."""
 
 
 class CustomerNumber(DocumentNumber):

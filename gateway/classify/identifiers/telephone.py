@@ -54,7 +54,7 @@ _VERBS = (
     r"|meld(?:en|et|e) (?:(?:sie|dich|mich|euch|sich) ){1,2}unter"
     r"|erreich(?:en|st|e)|erreicht (?:mich|uns|ihn|sie)|wählen sie|wähle"
     # French
-    r"|appele[zr]|appelle|appelé|rappele[zr]|joindre|joignez|contactez?r?|compose[zr]|téléphone[zr]"
+    r"|r?appele[zr](?:-moi|-nous)?|appelle|appelé|joindre|joignez|contactez?r?|compose[zr]|téléphone[zr]"
     r"|répond(?:re|s)? (?:au|sur)"
     # Spanish
     r"|llam(?:ar|e|a|en|adme)|llám\w{2,4}|marcar|marque|contactar|localizar(?:[mlnt]\w{1,2})?"
@@ -163,7 +163,7 @@ class Telephone(Identifier):
         labelled(_WORDS, _ANY, "as a noun"),
         Pattern(
             "beside its words as a verb",
-            rf"(?<![\w-])(?:{_VERBS})(?:(?: {{1,3}}|-)[^\W\d_]{{1,15}}[,:?]?){{0,5}}[ :]{{1,3}}"
+            rf"(?<![\w-])(?:{_VERBS})(?: {{1,3}}[^\W\d_]{{1,15}}[,:?]?){{0,5}}[ :]{{1,3}}"
             rf"(?P<value>{_ANY})"
             r"(?!\w)(?![.,]\d)",
             0.5,

@@ -12,14 +12,15 @@ import re
 from gateway.classify.labels import GOODS
 
 _DOOR = re.compile(
-    r"(?<![\w./\u2013-])(?<!\d,)\d{1,6}[A-JN-Ua-jn-u]?(?:[-/]\d{1,4}[A-Za-z]?)?(?![\w/]|[.,]\d|-\w)"
+    r"(?<![\w./\u2013-])(?<!\d,)\d{1,5}[A-JN-Ua-jn-u]?(?:[-/]\d{1,4}[A-Za-z]?)?(?![\w/]|[.,]\d|-\w)"
 )
 _POSTCODE = re.compile(r"(?<!\w)[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}(?!\w)")
 _QUANTITY = re.compile(
     r"\s?(?:[mck]?m[23²³]?|[km]?g|ml|hl|min|std|hrs?|[km]?v|[km]?w|kwh|m?a|[km]?hz|bar|[kmh]?pa|nm"
     r"|[km]?ohm|%|°|szt\w{0,2}|stk|stück|pcs|pce|pieces?|units?|buc|uds?|un|ks|ark|db"
     r"|eur|usd|gbp|pln|chf|zł|lei|[€$£]|palet\w{0,3}|pallets?|kartons?|cartons?|colis|cajas|colli"
-    r"|lat|lata|dni|years?|days?|weeks?|tage|jahre|jours|ans|días|años|giorni|anni|dias|anos|dagen)"
+    r"|lat|lata|dn[ií]|tygodni\w?|years?|days?|weeks?|months?|tage|wochen|monate|jahre|jours|semaines|mois"
+    r"|ans|días|semanas|meses|años|giorni|settimane|mesi|anni|dias|anos|dagen|weken|maanden|ft|kč|kpl|hét)"
     r"(?!\w|\. ?\d)",
     re.IGNORECASE,
 )
