@@ -24,7 +24,14 @@ from gateway.classify.identifiers.enrolled import (
 )
 from gateway.classify.identifiers.romance import ItalianFiscalCode
 from gateway.classify.identifiers.street import LABELS, StreetAddress
-from gateway.classify.identifiers.telephone import LABEL_BEHIND, LABELLED_BEHIND
+from gateway.classify.identifiers.telephone import (
+    LABEL_BEHIND,
+    LABELLED_BEHIND,
+    LEAST,
+    NOUN_FORM,
+    VERB_FORM,
+    VERBS,
+)
 
 # Expressions that also match everyday text ("in 20 pencils and 3"), and what more their recognizers
 # ask of a match: a country, and the head of an account number as the SWIFT IBAN registry has it.
@@ -83,6 +90,8 @@ NARROWER = {
         "[\\W_]{1,6}"
     )[0],
     RecoveryPhrase.forms[0].regex: f"(?i:{PHRASES})",
+    NOUN_FORM.regex: NOUN_FORM.regex.partition("(?P<value>")[0] + LEAST,
+    VERB_FORM.regex: (rf"(?<![\w-])(?:{VERBS})(?: {{1,3}}[^\W\d_]+[,:?]?)*[ :]{{1,3}}{LEAST}"),
     LABELLED_BEHIND.regex: rf"\d(?:{LABEL_BEHIND})",
     _ADDRESS_4: _PUBLIC_4,
     rf"{_SHARED_KEY}|(?<=[?&]sig=)[\w%+/-]{{40,100}}": (

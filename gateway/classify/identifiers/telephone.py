@@ -44,7 +44,7 @@ _WORDS = (
     r"|komórk\w{1,3}|kom|stacjonarn|smartfon|(?:mój|jego|jej|nowy) numer|numerem"
 )
 # Verbs: only as words of a sentence, never as parts of a name such as `call_id`.
-_VERBS = (
+VERBS = (
     # English
     r"call(?:ing)?|called (?:me|him|her|us|them|from|at|on)|dial(?:l?ing|l?ed)?|ring|reach(?:able)?"
     r"|reached (?:at|on|via)|answer(?:ing|s)? (?:at|on)|text|message (?:at|on)"
@@ -69,7 +69,15 @@ _VERBS = (
     # Polish
     r"|dzwoni\w{0,3}|zadzwo\w{1,3}|oddzwo\w{1,3}|(?:s?kontaktowa|skontaktuj)\w{0,2}|odbiera\w? pod"
 )
+LEAST = r"\+?\(?\d(?:[ ./()-]{0,3}\d){5}"
 _ANY = rf"\+?\(?\d(?:[ ./()-]{{0,3}}\d){{5,14}}{_EXTENSION}"
+NOUN_FORM = labelled(_WORDS, _ANY, "as a noun")
+VERB_FORM = Pattern(
+    "beside its words as a verb",
+    rf"(?<![\w-])(?:{VERBS})(?: {{1,3}}[^\W\d_]{{1,15}}[,:?]?){{0,5}}[ :]{{1,3}}"
+    rf"(?P<value>{_ANY})(?!\w)(?![.,]\d)",
+    0.5,
+)
 LABEL_BEHIND = (
     r" ?[-(\u2013] ?(?:office|fax|mobile?|cell|home|work|direct|tel|phone|büro|privat|dienstlich"
     r"|handy|zentrale|bureau|domicile|portable|oficina|casa|trabajo|móvil|ufficio|cellulare"
@@ -160,14 +168,8 @@ class Telephone(Identifier):
             r"(?<![0-9A-Za-z_.,+/$€£-])(?:0[67]\d{8}|07\d{9}|01[567]\d{8,9})" + _EXTENSION + _END,
             0.4,
         ),
-        labelled(_WORDS, _ANY, "as a noun"),
-        Pattern(
-            "beside its words as a verb",
-            rf"(?<![\w-])(?:{_VERBS})(?: {{1,3}}[^\W\d_]{{1,15}}[,:?]?){{0,5}}[ :]{{1,3}}"
-            rf"(?P<value>{_ANY})"
-            r"(?!\w)(?![.,]\d)",
-            0.5,
-        ),
+        NOUN_FORM,
+        VERB_FORM,
         LABELLED_BEHIND,
     )
 
