@@ -15,7 +15,7 @@ import unicodedata
 from dataclasses import dataclass
 
 _GAP = r"[ _.-]{0,3}"
-_OF = r"(?:(?:de|du|d['’]|del|della|di|do|da|van)[ _-]?)?(?:l[a'’])?[ ]?"
+_GENITIVE = r"(?:(?:de|du|d['’]|del|della|di|do|da|van)[ _-]?)?(?:l[a'’])?[ ]?"
 _NUMBER = (
     r"(?:no|nr|num|number|numer|nummer|número|numero|numéro|n\.?[ ]?[°º]|id|identifier|identifiant"
     r"|identificativo|identificador|identyfikator|kennung|kennziffer|zeichen|ref|reference|code"
@@ -24,7 +24,7 @@ _NUMBER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class NumberHolder:
     """Whose number it is: words that stand before "number" (English, German and Dutch, which join
     them), those that stand behind it (the Romance languages and Polish), or either in a key; and
     words that say it alone."""
@@ -38,45 +38,46 @@ class Owner:
         """An expression for all of it, with accents."""
         return (
             rf"(?:{self.before}|{self.behind})(?:['’]s)?{_GAP}{_NUMBER}"
-            rf"|{_NUMBER}{_GAP}{_OF}(?:{self.behind})" + (f"|{self.alone}" if self.alone else "")
+            rf"|{_NUMBER}{_GAP}{_GENITIVE}(?:{self.behind})"
+            + (f"|{self.alone}" if self.alone else "")
         )
 
 
-CUSTOMER = Owner(
+CUSTOMER = NumberHolder(
     "customer|client|subscriber|kunden|klienten|abonnenten|klant(?:en)?|abonnee",
     "client[ei]?|abonné|abonado|assinante|abbonato|klienta|abonenta",
     r"kd\.?[ -]{0,2}nr",
 )
-EMPLOYEE = Owner(
+EMPLOYEE = NumberHolder(
     "employee|personnel|staff|payroll|worker|personals?|mitarbeiter|personeels|werknemers?"
     "|medewerkers?",
     "employée?|salariée?|empleado|trabajador|dipendente|impiegato|funcionário|colaborador"
     "|(?:ewidencyjny )?pracownika",
     "matricule|matricola",
 )
-STUDENT = Owner(
+STUDENT = NumberHolder(
     "student|matriculation|matrikel|studenten|schüler|leerling",
     "étudiante?|estudiante|alumno|studente|estudante|aluno|albumu|studenta"
     "|legitymacji(?: studenckiej)?",
 )
-MEMBER = Owner(
+MEMBER = NumberHolder(
     "member(?:ship)?|mitglieds?|lid(?:maatschaps)?",
     "adhérent|socio|afiliado|membro|sócio|członkowski|członka",
 )
-PATIENT = Owner(
+PATIENT = NumberHolder(
     "patient|medical record|record|chart|case|file|accession|patienten|fall|akten|patiënt|dossier",
     "dossier|patiente?|paciente|historia|expediente|paziente|cartella(?: clinica)?|pratica|utente"
     "|processo|pacjenta|kartoteki|sprawy|karty",
     "mrn",
 )
-POLICY = Owner(
+POLICY = NumberHolder(
     "policy(?:holder)?|insurance|insured|versicherten|versicherungs(?:schein)?|policen|vertrags"
     "|polis|verzekerden",
     "assuré|police|contrat|póliza|asegurado|assicurato|polizza|apólice|segurado|polisy"
     "|ubezpieczenia|ubezpieczonego",
 )
-ACCOUNT = Owner("account|acct|konto|rekening", "compte|cuenta|conto|conta|konta|rachunku")
-OWNERS = (CUSTOMER, EMPLOYEE, STUDENT, MEMBER, PATIENT, POLICY, ACCOUNT)
+ACCOUNT = NumberHolder("account|acct|konto|rekening", "compte|cuenta|conto|conta|konta|rachunku")
+HOLDERS = (CUSTOMER, EMPLOYEE, STUDENT, MEMBER, PATIENT, POLICY, ACCOUNT)
 STEMS = (
     "custom client member patient polic insur record kunde klient versicher mitglied akte fall"
     " dossier adherent assur socio afiliad segur poliza polizz apolice assicur tessera utente"
@@ -90,9 +91,9 @@ STEMS = (
 """Folded, what each of these words holds one of."""
 
 
-def joined(*owners: Owner) -> Owner:
+def joined(*owners: NumberHolder) -> NumberHolder:
     """Whose number it is: any of theirs."""
-    return Owner(
+    return NumberHolder(
         "|".join(owner.before for owner in owners),
         "|".join(owner.behind for owner in owners),
         "|".join(filter(None, (owner.alone for owner in owners))),

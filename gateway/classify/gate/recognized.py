@@ -14,7 +14,7 @@ from presidio_analyzer.predefined_recognizers import IpRecognizer
 
 from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.identifiers import LABELLED, LINKS, payment, world
-from gateway.classify.identifiers.credentials import OF_WHAT, PHRASES, RecoveryPhrase
+from gateway.classify.identifiers.credentials import PHRASES, PURPOSE, RecoveryPhrase
 from gateway.classify.identifiers.documents import CODE
 from gateway.classify.identifiers.enrolled import (
     WORDS,
@@ -170,7 +170,7 @@ def _pattern_needs(recognizer: PatternRecognizer, threshold: float) -> Iterable[
 def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> ExpressionNeed:
     wanted = NARROWER.get(expression, expression)
     wanted = wanted.replace(_DOCUMENT_NUMBER, _HEAD_WITH_DIGIT).replace(LINKS, _NO_DIGIT)
-    wanted = wanted.replace(OF_WHAT, r"[^\d\n.;!?]*")
+    wanted = wanted.replace(PURPOSE, r"[^\d\n.;!?]*")
     flags = int(recognizer.global_regex_flags or 0)
     return ExpressionNeed(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
 

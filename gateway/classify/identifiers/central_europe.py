@@ -52,12 +52,14 @@ class GermanTaxNumber(Identifier):
     )
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-        if pattern == "slashes" and _OF_GOODS.search(text[max(0, start - _BEFORE) : start]):
+        if pattern == "slashes" and _GOODS_BEFORE.search(text[max(0, start - _BEFORE) : start]):
             return []
         return super().parts(text, pattern, start, end)
 
 
-_OF_GOODS = re.compile(rf"(?<![^\W_])(?:{GOODS})[\W_]{{1,3}}(?:(?:nr|no)\.?[ ]?)?\Z", re.IGNORECASE)
+_GOODS_BEFORE = re.compile(
+    rf"(?<![^\W_])(?:{GOODS})[\W_]{{1,3}}(?:(?:nr|no)\.?[ ]?)?\Z", re.IGNORECASE
+)
 _BEFORE = 40  # characters
 
 

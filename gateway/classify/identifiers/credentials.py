@@ -117,7 +117,7 @@ _MIXED_BITS = 2.8  # Shannon entropy a character: words lie below, keys of 12 ra
 _SAFE_LENGTH = 20
 
 
-_SAID = (
+_PROSE_LABELS = (
     r"(?:my|his|her|their|our|the|user|login|admin|root|wifi|wi-fi|and)[ _-]passwords?"
     r"|passcode"
     r"|(?:mein|ihr|sein|das|unser|wlan)[ -]?passwort|kennwort|zugangscode"
@@ -139,11 +139,11 @@ _CODES = (
     r"|(?:verificatie|beveiligings|inlog|toegangs|sms-?)code"
     r"|kod (?:weryfikacyjny|sms|autoryzacyjny|jednorazowy|dostępu|z sms)|hasło (?:jednorazowe|sms)"
 )
-OF_WHAT = r"[^\d\n.;!?]{0,60}"
+PURPOSE = r"[^\d\n.;!?]{0,60}"
 """What a code is for, in a sentence."""
 _ASSIGNED = (
     r"\s{0,3}(?:=>|:=|[:=#])|\s{1,2}(?=\d{3}[ -]?\d{3}(?!\w))|(?<=pin)\s{1,2}(?=\d{4}(?!\w))"
-    r"|(?: (?:for|of|to|für|pour|para|per|do|voor) " + OF_WHAT + r")?"
+    r"|(?: (?:for|of|to|für|pour|para|per|do|voor) " + PURPOSE + r")?"
     r" (?:is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi)(?=[ :])"
 )
 PHRASES = (
@@ -175,7 +175,7 @@ class Password(Identifier):
         ),
         Pattern(
             "beside its words, in prose",
-            rf"(?<![^\W_])(?:{_SAID})(?: (?:is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi"
+            rf"(?<![^\W_])(?:{_PROSE_LABELS})(?: (?:is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi"
             rf"|for \w{{1,20}} is))?[\s:=\"'`]{{1,4}}(?P<value>[^\s\"'`,;]{{5,40}})",
             0.6,
         ),
@@ -191,7 +191,7 @@ class Password(Identifier):
         for first, last in super().parts(text, pattern, start, end):
             value = text[first:last]
             if pattern.endswith("prose"):
-                is_one = is_said_secret(value.rstrip(".!?)"))
+                is_one = is_prose_password(value.rstrip(".!?)"))
             elif pattern.endswith("(RFC 7617)"):
                 is_one = _has_basic_credentials(value)
             else:
@@ -235,7 +235,7 @@ class RecoveryPhrase(Identifier):
                 yield first, last
 
 
-def is_said_secret(value: str) -> bool:
+def is_prose_password(value: str) -> bool:
     """A password as people choose and say it: a word with digits, and no placeholder."""
     has_both = re.search(r"[^\W\d_]", value) and re.search(r"\d", value)
     is_other = _PLACEHOLDER.search(value) or _HASHED.match(value)

@@ -12,12 +12,19 @@ from presidio_analyzer import Pattern
 
 from gateway.classify.identifiers import coded
 from gateway.classify.identifiers.documents import DocumentNumber
-from gateway.classify.labels import CUSTOMER, EMPLOYEE, STUDENT, Owner, joined, unaccented_too
+from gateway.classify.labels import (
+    CUSTOMER,
+    EMPLOYEE,
+    STUDENT,
+    NumberHolder,
+    joined,
+    unaccented_too,
+)
 
 _CODE = r"(?:(?-i:[A-Z]{1,5})[-./ ]?)?\d(?:[-./]?\d){3,15}(?-i:[A-Z]{0,2})"
 
 
-def _numbered(owner: Owner) -> Pattern:
+def _numbered(owner: NumberHolder) -> Pattern:
     return coded(unaccented_too(owner.words), _CODE)
 
 

@@ -24,7 +24,7 @@ _QUANTITY = re.compile(
     r"(?!\w|\. ?\d)",
     re.IGNORECASE,
 )
-_OF_GOODS = re.compile(
+_GOODS_BEFORE = re.compile(
     rf"(?<![^\W_])(?:{GOODS})[^\w\n]{{1,3}}(?:(?:nr|no)\.?[ ]?)?\Z", re.IGNORECASE
 )
 _WORD = r"[^\W\d_](?:[^\W\d_]|['’-])*"
@@ -43,7 +43,7 @@ def has_door(text: str, start: int, end: int) -> bool:
 
 def _is_door(text: str, start: int, end: int) -> bool:
     before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-    if _QUANTITY.match(after) or _OF_GOODS.search(before):
+    if _QUANTITY.match(after) or _GOODS_BEFORE.search(before):
         return False
     words = [match[0] for match in (_BEFORE.search(before), _BEHIND.match(after)) if match]
     if any(map(_has_capital, words)):

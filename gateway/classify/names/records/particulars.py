@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gateway.classify.labels import OWNERS, STEMS, joined
+from gateway.classify.labels import HOLDERS, STEMS, joined
 from gateway.classify.names.records.keys import folded
 
 _WORDS = (
@@ -65,7 +65,7 @@ _BORN = (
     r"|geboorte[ _-]?(?:datum|dag)"
     r"|data[ _-]?(?:urodzenia|ur\.?)|urodz\w{2,5}|ur\.|naci[do]\w{0,2}|nasceu|nacque|geboren wurde)"
 )
-_NUMBER_WORDS = f"(?:{folded(joined(*OWNERS).words)})"
+_NUMBER_WORDS = f"(?:{folded(joined(*HOLDERS).words)})"
 _CODE = r"(?=[a-z\d./-]{0,12}\d[a-z./-]{0,4}\d)[a-z]{0,5}[-./ ]?\d[a-z\d./-]{1,20}"
 _HEALTH = (
     r"(?:diagnos[eiu]\w{0,3}|diagnost\w{1,4}|(?:haupt|neben|aufnahme|entlassungs)?diagnosen?|befund"
