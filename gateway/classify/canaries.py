@@ -8,6 +8,7 @@ from gateway.config import ClassifySettings
 
 # (entity type, languages in which its recognizer is on by default; None for all, sample)
 _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
+    ("AE_EMIRATES_ID", None, "784-1984-1234567-4"),
     ("AT_SVNR", None, "1237 010180"),
     ("AU_MEDICARE", None, "Medicare 2123 45670 1"),
     ("AU_TFN", None, "tax file number 123 456 782"),
@@ -19,6 +20,7 @@ _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
     ("CN_RESIDENT_NUMBER", None, "11010519491231002X"),
     ("CREDIT_CARD", None, "4111 1111 1111 1111"),
     ("CRYPTO", None, "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
+    ("CUSTOMER_NUMBER", None, "Kundennummer 10482913"),
     ("CZ_BIRTH_NUMBER", None, "710319/2745"),
     ("DATE_OF_BIRTH", None, "date of birth: 03/12/1964"),
     ("DE_HEALTH_INSURANCE", None, "Versichertennummer A123456780"),
@@ -29,6 +31,7 @@ _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
     ("DK_CPR", None, "CPR 211062-5629"),
     ("DRIVER_LICENSE", None, "rijbewijs 5123456789"),
     ("EMAIL_ADDRESS", None, "maria.keller@posteo.example"),
+    ("EMPLOYEE_NUMBER", None, "employee id E-10482"),
     ("ES_NIE", None, "X9613851N"),
     ("ES_NIF", None, "12345678Z"),
     ("ES_NSS", None, "28 12345678 40"),
@@ -48,6 +51,7 @@ _POSITIVE: tuple[tuple[str, frozenset[str] | None, str], ...] = (
     ("IT_IDENTITY_CARD", frozenset({"it"}), "carta d'identita CA12345AA"),
     ("IT_PASSPORT", frozenset({"it"}), "passaporto YA1234567"),
     ("IT_VAT_CODE", None, "partita IVA 00743110157"),
+    ("KR_RRN", None, "RRN 850101-1234567"),
     ("MAC_ADDRESS", None, "00:1A:2B:3C:4D:5E"),
     ("MEDICAL_LICENSE", None, "AB1234563"),
     ("MEDICAL_RECORD", None, "MRN 00482913"),

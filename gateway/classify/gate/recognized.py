@@ -13,9 +13,25 @@ from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
 from presidio_analyzer.predefined_recognizers import IpRecognizer
 
 from gateway.classify.gate.needs import ExpressionNeed, Needs
+from gateway.classify.identifiers import LABELLED, LINKS, payment, world
+from gateway.classify.identifiers.credentials import PHRASES, PURPOSE, RecoveryPhrase
 from gateway.classify.identifiers.documents import CODE
+from gateway.classify.identifiers.enrolled import (
+    WORDS,
+    CustomerNumber,
+    EmployeeNumber,
+    StudentNumber,
+)
 from gateway.classify.identifiers.romance import ItalianFiscalCode
 from gateway.classify.identifiers.street import LABELS, StreetAddress
+from gateway.classify.identifiers.telephone import (
+    LABEL_BEHIND,
+    LABELLED_BEHIND,
+    LEAST,
+    NOUN_FORM,
+    VERB_FORM,
+    VERBS,
+)
 
 # Expressions that also match everyday text ("in 20 pencils and 3"), and what more their recognizers
 # ask of a match: a country, and the head of an account number as the SWIFT IBAN registry has it.
@@ -51,7 +67,32 @@ _PUBLIC_4 = (
     r"|255\.(?:\d\d?|[01]\d\d|2[0-4]\d|25[0-4]))"
     rf"\.{_OCTET}\.{_OCTET}"
 )
+_NO_DIGIT = r"[^\d;!?§€$%]*"
+
+
+def _value(expression: str) -> str:
+    """What a labelled expression ends in: there are few numbers of as many digits."""
+    return expression.partition("(?P<value>")[2].rpartition(")(?![\\w])")[0]
+
+
 NARROWER = {
+    **{
+        kind.forms[0].regex: rf"(?<![^\W_])(?:{WORDS})(?![^\W\d_]){_NO_DIGIT}\d(?:[-./]?\d){{3}}"
+        for kind in (CustomerNumber, EmployeeNumber, StudentNumber)
+    },
+    **{
+        form.regex: _value(form.regex)
+        for kind in (payment.PolishAccount, payment.MexicanClabe, world.KoreanNumber)
+        for form in kind.forms
+        if form.name.startswith(LABELLED)
+    },
+    payment.RoutedAccount.forms[0].regex: payment.RoutedAccount.forms[0].regex.partition(
+        "[\\W_]{1,6}"
+    )[0],
+    RecoveryPhrase.forms[0].regex: f"(?i:{PHRASES})",
+    NOUN_FORM.regex: NOUN_FORM.regex.partition("(?P<value>")[0] + LEAST,
+    VERB_FORM.regex: (rf"(?<![\w-])(?:{VERBS})(?: {{1,3}}[^\W\d_]+[,:?]?)*[ :]{{1,3}}{LEAST}"),
+    LABELLED_BEHIND.regex: rf"\d(?:{LABEL_BEHIND})",
     _ADDRESS_4: _PUBLIC_4,
     rf"{_SHARED_KEY}|(?<=[?&]sig=)[\w%+/-]{{40,100}}": (
         rf"{_SHARED_KEY}|[?&]sig=[\w%+/-]{{40,100}}"
@@ -128,7 +169,8 @@ def _pattern_needs(recognizer: PatternRecognizer, threshold: float) -> Iterable[
 
 def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]) -> ExpressionNeed:
     wanted = NARROWER.get(expression, expression)
-    wanted = wanted.replace(_DOCUMENT_NUMBER, _HEAD_WITH_DIGIT)
+    wanted = wanted.replace(_DOCUMENT_NUMBER, _HEAD_WITH_DIGIT).replace(LINKS, _NO_DIGIT)
+    wanted = wanted.replace(PURPOSE, r"[^\d\n.;!?]*")
     flags = int(recognizer.global_regex_flags or 0)
     return ExpressionNeed(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
 

@@ -41,6 +41,22 @@ def labelled(words: str, value: str, name: str = "", score: float = 0.5) -> Patt
     )
 
 
+# Between a label and a short code: signs, and words that say no more than that it follows.
+LINKS = (
+    rf"(?:{_SIGN}){{0,6}}?(?:(?:no|nr|number|id|value|is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi|of"
+    rf"|for|für|pour|para|per|dla|the)(?:{_SIGN}){{1,5}}){{0,2}}?"
+)
+
+
+def coded(words: str, value: str, name: str = "", score: float = 0.5) -> Pattern:
+    """`value` right behind one of `words`, which are whole: many things have a code of its form."""
+    return Pattern(
+        f"{LABELLED} {name}".rstrip(),
+        rf"(?<![^\W_])(?:{words})(?![^\W\d_]){LINKS}(?P<value>{value})(?![\w])(?![.,]\d)",
+        score,
+    )
+
+
 def bare(value: str, name: str = "by itself", score: float = 0.3) -> Pattern:
     """`value` on its own, no part of a longer number or word."""
     return Pattern(name, rf"(?<![\w.,+-])(?:{value})(?![\w-]|[.,]\d)", score)

@@ -5,6 +5,7 @@ in the countries east and south of them. Check digits are mostly python-stdnum's
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import ClassVar
 
 from presidio_analyzer import Pattern
@@ -20,6 +21,7 @@ from stdnum.pl import nip, pesel, regon
 from stdnum.ro import cnp
 
 from gateway.classify.identifiers import Identifier, bare, labelled
+from gateway.classify.labels import GOODS
 
 
 class GermanTaxId(Identifier):
@@ -48,6 +50,17 @@ class GermanTaxNumber(Identifier):
         Pattern("slashes", r"(?<![\w/.-])\d{2,3}/\d{3}/\d{5}(?![\w/.-])", 0.45),
         labelled(r"steuer-?nummer|steuer-?nr|st\.?-?nr|stnr", r"\d{2,5}[/ ]?\d{3,5}[/ ]?\d{4,5}"),
     )
+
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+        if pattern == "slashes" and _GOODS_BEFORE.search(text[max(0, start - _BEFORE) : start]):
+            return []
+        return super().parts(text, pattern, start, end)
+
+
+_GOODS_BEFORE = re.compile(
+    rf"(?<![^\W_])(?:{GOODS})[\W_]{{1,3}}(?:(?:nr|no)\.?[ ]?)?\Z", re.IGNORECASE
+)
+_BEFORE = 40  # characters
 
 
 def _letters_first(value: str, weights: str) -> int:

@@ -45,7 +45,8 @@ class AnyDomainEmail(Identifier):
 
 _NOT_AN_ADDRESS = re.compile(
     r"(?:\b(?:versi[oóã]\w{1,4}|wersj\w{1,3}|version|release|revision|build|firmware|driver|section"
-    r"|chapter|clause|paragraph|article|ver|rev)\.?[\s:=#v]{0,3}|§ ?|[\w.]/v?|[=<>~^]=? ?|\bv)\Z",
+    r"|chapter|clause|paragraph|article|ver|rev"
+    r"|pkwiu|cpv|cpa|nace|hs|cn|taric)\.?[\s:=#v]{0,3}|§ ?|[\w.]/v?|[=<>~^]=? ?|\bv)\Z",
     re.IGNORECASE,
 )
 _HOST_WORDS = re.compile(r"ip|host|addr|server|dns|ping|adres|direcc|indiriz|endere", re.IGNORECASE)

@@ -1,4 +1,5 @@
-"""Keys, tokens and passwords.
+# ruff: noqa: RUF001 - quotes of other languages are meant as they are
+"""Keys, tokens, passwords and codes.
 
 Most issuers gave their keys a head of their own, so that scanners like this one can tell them; each
 is named in its issuer's documentation. A password has no form: it counts where it is assigned to a
@@ -7,6 +8,8 @@ name that says so, and only when it is as mixed as a real one, not a placeholder
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 import re
 from collections import Counter
@@ -15,7 +18,7 @@ from typing import ClassVar
 
 from presidio_analyzer import Pattern
 
-from gateway.classify.identifiers import Identifier
+from gateway.classify.identifiers import LABELLED, Identifier
 
 _WORD = "[A-Za-z0-9_-]"
 _STOP = rf"(?!{_WORD})"
@@ -42,10 +45,10 @@ class Secret(Identifier):
             r"|[\w-]{1,63}\.webhook\.office\.com/webhookb2/[\w@/-]{40,200})",
             0.9,
         ),
-        _key("Google", r"AIza[\w-]{35}|ya29\.[\w-]{30,1024}|GOCSPX-[\w-]{24,40}"),
+        _key("Google", r"AIza[\w-]{35}|ya29\.[\w-]{12,1024}|GOCSPX-[\w-]{24,40}"),
         _key("Stripe", r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,250}|whsec_[A-Za-z0-9+/=]{24,80}"),
         _key("model providers", r"sk-(?:proj-|ant-|or-v1-|svcacct-)?[\w-]{32,250}", 0.8),
-        _key("Hugging Face", r"(?:hf|api_org)_[A-Za-z]{30,60}"),
+        _key("Hugging Face", r"hf_[A-Za-z0-9]{20,60}|(?:hf|api_org)_[A-Za-z]{30,60}"),
         _key("model hosts", r"(?:gsk_|xai-|r8_|pplx-|nvapi-|fw_|tgp_v1_)[\w-]{30,120}"),
         _key("npm", r"npm_[A-Za-z0-9]{36}"),
         _key("PyPI", r"pypi-AgE[\w-]{50,300}"),
@@ -63,6 +66,16 @@ class Secret(Identifier):
         ),
         _key("clusters", r"dapi[a-f0-9]{32}|hv[sbr]\.[\w-]{24,300}|dp\.(?:pt|st)\.[\w.]{40,100}"),
         _key("monitors", r"glsa_\w{32}_[a-f0-9]{8}|NRAK-[A-Z0-9]{27}|sntr[ysu]_[\w+/=]{40,200}"),
+        _key(
+            "forges", r"ATATT3[\w=-]{30,300}|dckr_pat_[\w-]{27}|figd_[\w-]{40,60}|oy2[a-z0-9]{43}"
+        ),
+        _key("hosts", r"sbp_[a-f0-9]{40}|HRKU-[\w-]{30,70}|pul-[a-f0-9]{40}|AKC[A-Za-z0-9]{50,90}"),
+        _key("databases", r"pscale_(?:tkn|pw|oauth)_[\w.-]{32,64}|\w{14}\.atlasv1\.[\w-]{60,80}"),
+        _key(
+            "business tools",
+            r"pat-(?:na|eu)\d-[a-f0-9]{8}-[a-f0-9-]{27}|pat\w{14}\.[a-f0-9]{64}|EAA[A-Za-z0-9]{50,250}"
+            r"|dt0c01\.[A-Z2-7]{24}\.[A-Z2-7]{64}",
+        ),
         _key("Telegram", r"\d{8,10}:AA[\w-]{33}"),
         Pattern(
             "Azure storage or service bus",
@@ -90,8 +103,55 @@ _PLACEHOLDER = re.compile(
     r"|api_?key|xxx|\*\*\*|\.\.\.|1234|abcd|todo|none|null|true|false|test|foo|bar|hidden|redacted"
     r"|env\b|environ|process\.|config|settings|self\.|this\.|args|input|\$\{|\{\{|<|>|\(|\[|\]|\}"
 )
+_HASHED = re.compile(
+    r"(?i)(?:sha|md|aes|utf|base|rc|argon|pbkdf|ripemd|crc|bcrypt|scrypt|blake|oauth|rs|hs|x)-?\d"
+    r"|\d+[a-z]+\Z|\d+-"
+)
+"""What a password is kept as, and how long it is: `sha256`, `base64`, `8-character`."""
+_BIP39 = r"(?:[a-z]{3,8}[\s,]{1,3}(?:\d{1,2}[.)] ?)?){11,23}[a-z]{3,8}"
+_IN_PROSE = frozenset(
+    {"the", "and", "for", "with", "your", "from", "was", "are", "has", "not", "its"}
+)
+"""Words of every paragraph that are none of BIP 39's."""
 _MIXED_BITS = 2.8  # Shannon entropy a character: words lie below, keys of 12 random letters above
 _SAFE_LENGTH = 20
+
+
+_PROSE_LABELS = (
+    r"(?:my|his|her|their|our|the|user|login|admin|root|wifi|wi-fi|and)[ _-]passwords?"
+    r"|passcode"
+    r"|(?:mein|ihr|sein|das|unser|wlan)[ -]?passwort|kennwort|zugangscode"
+    r"|(?:mon|son|votre|le) mot de passe|(?:mi|su|tu|la) (?:contraseña|clave)"
+    r"|(?:la )?(?:mia|sua|tua) password|parola d['’]ordine"
+    r"|(?:minha|sua|tua) (?:senha|palavra-passe)"
+    r"|(?:mijn|zijn|haar|het) wachtwoord|(?:moje|jego|jej|twoje) hasło|hasło (?:do|to)"
+)
+_CODES = (
+    r"pin(?:[- ]?(?:code|number|nummer|no))?|code pin|código pin|codice pin|kod pin|geheimzahl"
+    r"|pincode|otp(?: code)?|totp|2fa(?: code)?|mfa(?: code)?|m?tan|cvv2?|cvc2?"
+    r"|(?:one[- ]time|verification|security|authentication|confirmation|login|access|sms) "
+    r"?(?:pass)?(?:word|code|pin)"
+    r"|(?:bestätigungs|sicherheits|einmal|freigabe|zugangs|sms-?)(?:code|passwort|kennwort|pin)"
+    r"|code (?:de |d['’])(?:vérification|sécurité|confirmation|accès)|code secret|code sms"
+    r"|(?:código|clave) de (?:verificación|seguridad|confirmación|acceso|un solo uso|verificação"
+    r"|segurança|confirmação|acesso)"
+    r"|codice (?:di )?(?:verifica|sicurezza|conferma|accesso|otp|segreto)"
+    r"|(?:verificatie|beveiligings|inlog|toegangs|sms-?)code"
+    r"|kod (?:weryfikacyjny|sms|autoryzacyjny|jednorazowy|dostępu|z sms)|hasło (?:jednorazowe|sms)"
+)
+PURPOSE = r"[^\d\n.;!?]{0,60}"
+"""What a code is for, in a sentence."""
+_ASSIGNED = (
+    r"\s{0,3}(?:=>|:=|[:=#])|\s{1,2}(?=\d{3}[ -]?\d{3}(?!\w))|(?<=pin)\s{1,2}(?=\d{4}(?!\w))"
+    r"|(?: (?:for|of|to|für|pour|para|per|do|voor) " + PURPOSE + r")?"
+    r" (?:is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi)(?=[ :])"
+)
+PHRASES = (
+    r"(?:seed|recovery|secret|backup|wallet|mnemonic)[ _-](?:recovery )?(?:phrase|words?)|mnemonic"
+    r"|wiederherstellungs(?:phrase|wörter|schlüssel)|phrase (?:de récupération|secrète|mnémonique)"
+    r"|frase (?:semilla|seed|de recuperación|di recupero|de recuperação|secreta|segreta)"
+    r"|herstel(?:zin|woorden)|fraza (?:odzyskiwania|seed)|słowa odzyskiwania"
+)
 
 
 class Password(Identifier):
@@ -113,13 +173,81 @@ class Password(Identifier):
             r"(?P<value>[^\s/@\"'<>]{3,128})@[\w.\[-]",
             0.6,
         ),
+        Pattern(
+            "beside its words, in prose",
+            rf"(?<![^\W_])(?:{_PROSE_LABELS})(?: (?:is|was|ist|lautet|war|est|es|è|é|jest|to|brzmi"
+            rf"|for \w{{1,20}} is))?[\s:=\"'`]{{1,4}}(?P<value>[^\s\"'`,;]{{5,40}})",
+            0.6,
+        ),
+        Pattern(
+            "beside its words, basic (RFC 7617)",
+            r"\bBasic (?P<value>[A-Za-z0-9+/]{12,400}={0,2})",
+            0.6,
+        ),
     )
 
     def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
         in_url = pattern.endswith("URL")
         for first, last in super().parts(text, pattern, start, end):
-            if is_secret(text[first:last], in_url=in_url):
+            value = text[first:last]
+            if pattern.endswith("prose"):
+                is_one = is_prose_password(value.rstrip(".!?)"))
+            elif pattern.endswith("(RFC 7617)"):
+                is_one = _has_basic_credentials(value)
+            else:
+                is_one = is_secret(value, in_url=in_url)
+            if is_one:
                 yield first, last
+
+
+class OneTimeCode(Identifier):
+    """A PIN (ISO 9564-1: 4 to 12 digits), a one-time code (RFC 4226: 6 to 8 digits), a card's
+    security code, where a sentence or a field says which it is."""
+
+    entity = "SECRET"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        Pattern(
+            f"{LABELLED}, assigned",
+            rf"(?<![^\W_-])(?:{_CODES})[\"'`*\])}}]{{0,3}}(?:{_ASSIGNED})[\s\"'`*]{{0,4}}"
+            r"(?P<value>\d{4,8}|\d{3}[ -]\d{3}|\d{3}(?=\s|\W?\Z))(?![\w-])(?![.,/]\d)",
+            0.6,
+        ),
+    )
+
+
+class RecoveryPhrase(Identifier):
+    """The 12 to 24 words that restore a wallet (BIP 39), behind what calls them so."""
+
+    entity = "SECRET"
+    flags = re.MULTILINE
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        Pattern(
+            f"{LABELLED}, listed",
+            rf"(?i:{PHRASES})(?:(?i: \(?\w{{1,12}}\)?){{0,4}}?[\s:=\"'`*-]{{1,6}}(?:1[.)] ?)?)"
+            rf"(?P<value>{_BIP39})",
+            0.6,
+        ),
+    )
+
+    def parts(self, text: str, pattern: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+        for first, last in super().parts(text, pattern, start, end):
+            if _IN_PROSE.isdisjoint(text[first:last].split()):
+                yield first, last
+
+
+def is_prose_password(value: str) -> bool:
+    """A password as people choose and say it: a word with digits, and no placeholder."""
+    has_both = re.search(r"[^\W\d_]", value) and re.search(r"\d", value)
+    is_other = _PLACEHOLDER.search(value) or _HASHED.match(value)
+    return bool(has_both) and len(value) >= 5 and not is_other
+
+
+def _has_basic_credentials(value: str) -> bool:
+    """Whether it is the Base64 of a name, a colon and a password."""
+    try:
+        return b":" in base64.b64decode(value, validate=True)
+    except binascii.Error:
+        return False
 
 
 def is_secret(value: str, *, in_url: bool = False) -> bool:

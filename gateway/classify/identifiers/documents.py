@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from presidio_analyzer import Pattern
 
-from gateway.classify.identifiers import Identifier, labelled
+from gateway.classify.identifiers import Identifier, coded, labelled
 
 CODE = (
     r"(?:(?-i:[A-Z]{1,4})[ -])?(?=\w{0,5}\d)[A-Z0-9]{2,20}(?:[ /.-](?=\w{0,3}\d)[A-Z0-9]{1,8}){0,6}"
@@ -65,6 +65,7 @@ class DriverLicense(DocumentNumber):
             r"|operator['’]s licen[cs]e",
             CODE,
         ),
+        coded(r"licen[cs]e (?:no|nr|number|#)", r"(?-i:[A-Z])\d{6,13}", "of one letter"),
     )
 
 
@@ -144,6 +145,28 @@ def _is_plate(value: str) -> bool:
     signs = [c for c in value if c.isalnum()]
     mixed = any(c.isalpha() for c in signs) or "-" in value
     return len(signs) >= 4 and any(c.isdigit() for c in signs) and mixed
+
+
+class RegionalPlate(Identifier):
+    """Plates of the United Kingdom (DVLA, INF104: since 2001 two letters, the half-year, three
+    letters; before that with the year's letter in front) and of Poland (Dz.U. 2022 poz. 1847:
+    letters of the voivodeship and the county, four or five signs), behind the vehicle's word."""
+
+    entity = "VEHICLE_PLATE"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        labelled(
+            r"reg|registration|plate|vrm|vehicle|car|van|lorry|motorbike|motorcycle",
+            r"(?-i:[A-HJ-PR-Y]{2}(?:0[2-9]|[1-7]\d) ?[A-HJ-PR-Z]{3}"
+            r"|[A-HJ-NPR-TV-Y]\d{1,3} ?[A-Z]{3})",
+            "of the United Kingdom",
+        ),
+        labelled(
+            r"rej|rejestracj|rejestracyj|tablic|samoch[oó]d|aut[oaem]{1,2}|pojazd|motocykl|przyczep"
+            r"|naczep",
+            r"(?-i:[B-GK-PR-TWZ][A-Z]{1,2}) ?(?-i:(?=[A-Z]{0,2}\d)[0-9A-Z]{4,5})",
+            "of Poland",
+        ),
+    )
 
 
 _MONTH = r"[^\W\d_]{3,12}\.?"

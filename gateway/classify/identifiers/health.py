@@ -13,7 +13,7 @@ from presidio_analyzer import Pattern
 from stdnum import luhn
 from stdnum.gb import nhs
 
-from gateway.classify.identifiers import LABELLED, Identifier, labelled
+from gateway.classify.identifiers import LABELLED, Identifier, coded, labelled
 
 _RECORD = r"(?:[A-Z]{1,4}[-.]?)?\d[\d-]{3,13}(?:/\d{2,8})?"
 _MORE = (
@@ -52,6 +52,12 @@ class MedicalRecordNumber(Identifier):
             rf"|to)s?\.?[\W_]{{1,6}}){{0,3}}"
             rf"(?P<value>{_RECORD})(?![\w])(?![.,]\d){_MORE}",
             0.6,
+        ),
+        coded(
+            r"accession(?: no| number| #|#)?|einsendenummer|numéro de prélèvement"
+            r"|(?:nr|numer) (?:zlecenia )?badania",
+            r"(?-i:[A-Z]{0,3})\d{2,4}[-/]\d{3,9}|\d{6,14}",
+            "of a sample",
         ),
         Pattern("with its head", r"(?<![\w-])(?:MRN|MED|PAT|HN|UHID)[-#: ]?\d{5,10}(?!\w)", 0.5),
     )
@@ -124,6 +130,8 @@ class HealthInsuranceNumber(Identifier):
             r"|n° adhérent"
             r"|tarjeta sanitaria|cipa|cip|seguro médico|tessera sanitaria|utente|sns"
             r"|cartão de saúde|zorgpas|polisnummer|verzekerden|ekuz|ubezpieczenia zdrowotnego"
+            r"|(?:nr|numer) polisy|versicherungsschein|numéro de police|número de póliza"
+            r"|numero (?:di )?polizza|número da apólice"
             r"|member id|member number|subscriber id|insurance (?:id|policy|member)|policy (?:no"
             r"|number)"
             r"|medicare|medicaid|mbi|health card|health insurance",

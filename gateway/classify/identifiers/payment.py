@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
 from presidio_analyzer import Pattern
+from stdnum import iban
+from stdnum.us import rtn
 
 from gateway.classify.gate.evidence import CARD_IN_GROUPS, IBAN, iban_in, is_sure_card
-from gateway.classify.identifiers import Identifier, labelled
+from gateway.classify.identifiers import LABELLED, Identifier, bare, labelled
 
 
 class AnyCard(Identifier):
@@ -94,6 +97,57 @@ class BankAccount(Identifier):
         Pattern(
             "sort code and account",
             r"(?<![\w-])\d\d-\d\d-\d\d[ ,;/]{1,3}(?:a/c |acc(?:oun)?t[ :.]{1,2})?\d{8}(?![\w-])",
+            0.5,
+        ),
+    )
+
+
+class PolishAccount(Identifier):
+    """NRB, the Polish account number without its country (zarządzenie Prezesa NBP 7/2017): 26
+    digits, of which the first two check the others as in an IBAN (ISO 7064, MOD 97-10)."""
+
+    entity = "BANK_ACCOUNT"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        bare(r"\d\d(?:[ -]?\d{4}){6}"),
+        labelled(
+            r"numer rach\w{0,6}|nr rach|nr konta|rachun|nrb|kont[oau]", r"\d\d(?:[ -]?\d{4}){6}"
+        ),
+    )
+
+    def check(self, value: str) -> bool | None:
+        return bool(iban.is_valid("PL" + re.sub(r"\D", "", value)))
+
+
+class MexicanClabe(Identifier):
+    """CLABE (Banco de México, circular 3/2012; ABM): bank, place, account, and a check digit of the
+    weights 3, 7, 1, which one number of eighteen digits in ten has."""
+
+    entity = "BANK_ACCOUNT"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        labelled(
+            r"clabe|cuenta interbancaria|clave interbancaria|transferencia interbancaria|spei",
+            r"\d{3}[ -]?\d{3}[ -]?\d{11}[ -]?\d|\d{4}(?:[ -]\d{4}){3}[ -]\d\d",
+        ),
+    )
+
+    def check(self, value: str) -> bool | None:
+        digits = [int(sign) for sign in value if sign.isdecimal()]
+        weighed = sum(digit * (3, 7, 1)[at % 3] % 10 for at, digit in enumerate(digits[:17]))
+        return -weighed % 10 == digits[17]
+
+
+class RoutedAccount(Identifier):
+    """An account behind the routing number of its bank (ABA; Federal Reserve districts, check digit
+    of the weights 3, 7, 1), which names no customer by itself."""
+
+    entity = "US_BANK_NUMBER"
+    scheme = rtn
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        Pattern(
+            f"{LABELLED}, with an account",
+            r"(?<![^\W_])(?:routing|aba|rtn)(?:[ _](?:transit|routing|no|nr|number|#))*[\W_]{1,5}"
+            r"(?:is[\W_]{1,3})?(?P<value>\d{9})[\W_]{1,6}(?:[^\W\d_]{1,10}[\W_]{1,4}){0,3}?"
+            r"(?:acc(?:oun)?t|a/c|checking|savings)[^\n\d]{1,24}(?P<more>\d{4,17})(?!\w)",
             0.5,
         ),
     )

@@ -130,7 +130,8 @@ class ItalianVatNumber(Identifier):
     entity = "IT_VAT_CODE"
     scheme = iva
     forms: ClassVar[tuple[Pattern, ...]] = (
-        labelled(r"partita iva|p\.? ?iva|piva|vat", r"(?:IT ?)?\d{11}"),
+        labelled(r"partita iva|p\.? ?iva|piva", r"(?:IT ?)?\d{11}"),
+        labelled(r"vat", r"(?:IT ?)?\d{11}", "of any country", score=0.3),
     )
 
 

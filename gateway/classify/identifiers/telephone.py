@@ -27,24 +27,69 @@ _EXTENSION = (
 _END = r"(?![\w-]|[.,]\d|/\d)"
 
 _WORDS = (
-    r"tele?|tél|telephon|téléphon|teléfon|telefon|telemóvel|fon|phone|mobil|móvil|móviles|cell"
-    r"|cellular"
-    r"|celular|cel|gsm|handy|komórk\w{1,3}|kom|portable|fax|faks|whatsapp|signal|sms|hotline"
-    r"|helpline|pager|desk"
-    r"|rufnummer|durchwahl|rückruf|erreichbar|joignable|localizable|reperibile|bereikbaar|contact"
-    r"|kontakt|numerem|smartphone|landline|festnetz|fijo|fisso|stacjonarn|(?:my|his|her|their"
-    r"|our) number|mon numéro|meine nummer|seine nummer|ihre nummer|mi número|mój numer|mio numero"
-    r"|meu número|mijn nummer|smartfon"
+    # English
+    r"tele?|phone|mobile?|cell|cellular|gsm|fax|whatsapp|signal|sms|hotline|helpline|pager|desk"
+    r"|contact|smartphone|landline|voicemail|registered|(?:my|his|her|their|our|new|old|home|work"
+    r"|direct|private|emergency) number"
+    # German
+    r"|telephon|telefon|telefoon|fon|handy|rufnummer|durchwahl|rückruf|erreichbar|kontakt|festnetz|mobilnummer"
+    r"|(?:meine|seine|ihre|neue) nummer|unter der nummer"
+    # French, Spanish, Italian, Portuguese
+    r"|tél|téléphon|portable|joignable|(?:mon|son|votre|nouveau|au) numéro"
+    r"|teléfon|móvil|móviles|celular|cel|fijo|localizable|(?:mi|su|tu|nuevo|al) número"
+    r"|faks|fisso|cellulare|reperibile|recapito|(?:mio|suo|nuovo|al) numero"
+    r"|telemóvel|fixo|contacto|(?:meu|seu|novo) número"
+    # Dutch, Polish
+    r"|bereikbaar|mobiel|(?:mijn|zijn|haar|nieuwe) nummer|op nummer"
+    r"|komórk\w{1,3}|kom|stacjonarn|smartfon|(?:mój|jego|jej|nowy) numer|numerem"
 )
 # Verbs: only as words of a sentence, never as parts of a name such as `call_id`.
-_VERBS = (
-    r"call(?:ing)?|dial|ring|reach|text|phone|anrufen|rufen|ruf|appele[zr]|appelle|rappele[zr]"
-    r"|joindre"
-    r"|llam(?:ar|e|a|en|adme)|llám\w{2,4}|chiam(?:are|a|i|ate)|ligu?(?:e|ar|a)|bel(?:len)?"
-    r"|dzwoni\w{0,3}"
-    r"|zadzwo\w{1,3}|oddzwo\w{1,3}"
+VERBS = (
+    # English
+    r"call(?:ing)?|called (?:me|him|her|us|them|from|at|on)|dial(?:l?ing|l?ed)?|ring|reach(?:able)?"
+    r"|reached (?:at|on|via)|answer(?:ing|s)? (?:at|on)|text|message (?:at|on)"
+    r"|phon(?:e|ed|ing)|contacting"
+    # German
+    r"|an(?:ge)?rufen|rufen?|ruf|rückruf|zurückrufen"
+    r"|meld(?:en|et|e) (?:(?:sie|dich|mich|euch|sich) ){1,2}unter"
+    r"|erreich(?:en|st|e)|erreicht (?:mich|uns|ihn|sie)|wählen sie|wähle"
+    # French
+    r"|r?appele[zr](?:-moi|-nous)?|appelle|appelé|joindre|joignez|contactez?r?|compose[zr]|téléphone[zr]"
+    r"|répond(?:re|s)? (?:au|sur)"
+    # Spanish
+    r"|llam(?:ar|e|a|en|adme)|llám\w{2,4}|marcar|marque|contactar|localizar(?:[mlnt]\w{1,2})?"
+    r"|(?:responde|atiende) (?:al|en)"
+    # Italian
+    r"|chiam(?:are|ate|[ai])(?:[mlc]i)?|contatt(?:are|[ai])(?:[mlc]i)?|telefonare"
+    r"|telefon[aio]|rispond[eo] al|componga"
+    # Portuguese
+    r"|ligu?(?:e|ar|a)|contacte|telefone|telefonar|atend[eo] (?:no|pelo)|disque"
+    # Dutch
+    r"|bel(?:len|t)?|gebeld|bereiken op|contacteren"
+    # Polish
+    r"|dzwoni\w{0,3}|zadzwo\w{1,3}|oddzwo\w{1,3}|(?:s?kontaktowa|skontaktuj)\w{0,2}|odbiera\w? pod"
 )
-_ANY = rf"\+?\(?\d(?:[ ./()-]{{0,3}}\d){{6,14}}{_EXTENSION}"
+LEAST = r"\+?\(?\d(?:[ ./()-]{0,3}\d){5}"
+_ANY = rf"\+?\(?\d(?:[ ./()-]{{0,3}}\d){{5,14}}{_EXTENSION}"
+NOUN_FORM = labelled(_WORDS, _ANY, "as a noun")
+VERB_FORM = Pattern(
+    "beside its words as a verb",
+    rf"(?<![\w-])(?:{VERBS})(?: {{1,3}}[^\W\d_]{{1,15}}[,:?]?){{0,5}}[ :]{{1,3}}"
+    rf"(?P<value>{_ANY})(?!\w)(?![.,]\d)",
+    0.5,
+)
+LABEL_BEHIND = (
+    r" ?[-(\u2013] ?(?:office|fax|mobile?|cell|home|work|direct|tel|phone|büro|privat|dienstlich"
+    r"|handy|zentrale|bureau|domicile|portable|oficina|casa|trabajo|móvil|ufficio|cellulare"
+    r"|escritório|telemóvel|kantoor|thuis|werk|mobiel|biuro|praca|dom|komórka)"
+    r"| (?:erreichbar|bereikbaar|joignable|reperibile)"
+)
+LABELLED_BEHIND = Pattern(
+    "beside its words, which follow",
+    r"(?<![\w.,+/-])(?P<value>\+?\(?\d(?:[ ./()-]{0,2}\d){5,14})"
+    rf"(?:{LABEL_BEHIND})(?![^\W_])",
+    0.5,
+)
 
 _OTHER = re.compile(
     r"(?:\b(?:mrn|record|chart|ssn|npi|dea|imei|isbn|issn|ean|upc|sku|iban|bic|vin|order|invoice"
@@ -73,11 +118,21 @@ _FEW_PAIRS = re.compile(r"(?<!\d)(?<!\d )\d\d(?: \d\d){0,3} \Z")
 _DATE = re.compile(
     r"\A\(?(?:\d?\d([./ -])\d?\d\1(?:19|20)\d\d|(?:19|20)\d\d([./ -])[01]\d\2[0-3]\d)(?!\d)"
 )
+_IN_PAIRS = re.compile(
+    r"\A(?!(?:[0-2]\d|3[01])\D(?:0\d|1[0-2])\D|(?:0\d|1[0-2])\D(?:[0-2]\d|3[01])\D)"
+    r"\d\d([ .-])\d\d\1\d\d\Z"
+)
+"""Six digits as Greenland writes them, and no date."""
 _IP = re.compile(r"\A\d{1,3}(?:\.\d{1,3}){3}\Z")
 _DECIMAL = re.compile(r"\A(?!0\d)\d+\.\d+\Z")
 _LONGEST_DIALLED = 13  # digits without a plus or zeros before them; 15 are a device's (IMEI)
 _SSN = re.compile(r"\A\d{3}([-. ])\d\d\1\d{4}\Z")
 _ZIP_OR_EIN = re.compile(r"\A(?:\d{5}-\d{4}|\d\d-\d{7})\Z")
+
+
+_COUNTED = re.compile(
+    r" ?(?:szt|stk|pcs|pce|kg|m[23]?|l|t|eur|usd|zł|st|un|uds?|buc|ks)\b", re.IGNORECASE
+)
 
 
 def _digits(value: str) -> str:
@@ -100,7 +155,8 @@ class Telephone(Identifier):
         ),
         Pattern(
             "trunk zero, in groups",
-            r"(?<![0-9A-Za-z_.,+/-])(?:\(0\d{1,4}\)[ ./-]{0,2}\d{2,8}|0\d{1,5}[ ./-]{1,2}\d{2,8})"
+            r"(?<![0-9A-Za-z_.,+/-])(?!000)"
+            r"(?:\(0\d{1,4}\)[ ./-]{0,2}\d{2,8}|0\d{1,5}[ ./-]{1,2}\d{2,8})"
             r"(?:[ ./-]{1,2}\d{2,8}){0,4}" + _EXTENSION + _END,
             0.45,
         ),
@@ -122,20 +178,17 @@ class Telephone(Identifier):
             r"(?<![0-9A-Za-z_.,+/$€£-])(?:0[67]\d{8}|07\d{9}|01[567]\d{8,9})" + _EXTENSION + _END,
             0.4,
         ),
-        labelled(_WORDS, _ANY, "as a noun"),
-        Pattern(
-            "beside its words as a verb",
-            rf"(?<![\w-])(?:{_VERBS})(?: {{1,3}}[^\W\d_]{{1,15}}[,:]?){{0,5}}[ :]{{1,3}}"
-            rf"(?P<value>{_ANY})"
-            r"(?!\w)(?![.,]\d)",
-            0.5,
-        ),
+        NOUN_FORM,
+        VERB_FORM,
+        LABELLED_BEHIND,
     )
 
     def check(self, value: str) -> bool | None:
         """False for what is grouped like something else; a telephone has no check digit."""
         digits = _digits(value)
-        if not 7 <= len(digits) <= 15 or len(set(digits)) < 3:
+        if not 6 <= len(digits) <= 15 or len(set(digits)) < 3:
+            return False
+        if len(digits) == 6 and not _IN_PAIRS.match(value):
             return False
         if len(digits) > _LONGEST_DIALLED and value.isdigit() and not value.startswith("00"):
             return False
@@ -179,6 +232,8 @@ def _is_grouped_as_telephone(value: str, after: str) -> bool:
     groups = re.findall(r"\d+", value)
     if _ZIP_OR_EIN.match(value) or not 9 <= len(_digits(value)) <= 15:
         return False
+    if _COUNTED.match(after) and all(len(group) == 3 for group in groups[2:]):
+        return False  # a line's number, and a quantity in thousands
     if all(len(g) == 2 for g in groups):  # France; six pairs are bytes, or somebody counts
         steps = {int(b) - int(a) for a, b in itertools.pairwise(groups)}
         return len(groups) == 5 and len(steps) > 1 and not re.match(r"[ .:-]\w\w\b", after)

@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from presidio_analyzer import Pattern
+from stdnum import luhn
 from stdnum.au import tfn
 from stdnum.in_ import aadhaar, pan
+from stdnum.kr import rrn
 from stdnum.tr import tckimlik
 
 from gateway.classify.identifiers import Identifier, bare, labelled
@@ -51,7 +53,7 @@ class TurkishNumber(Identifier):
     entity = "TR_NATIONAL_ID"
     scheme = tckimlik
     forms: ClassVar[tuple[Pattern, ...]] = (
-        bare(r"[1-9]\d{10}"),
+        bare(r"(?!20[0-3]\d(?:0[1-9]|1[0-2]))[1-9]\d{10}"),  # nor an invoice's year and month
         labelled(r"tckn|t\.?c\.? ?kimlik|kimlik", r"[1-9]\d{10}"),
     )
 
@@ -119,3 +121,37 @@ class AustralianMedicareNumber(Identifier):
         weights = (1, 3, 7, 9, 1, 3, 7, 9)
         weighed = sum(digit * by for digit, by in zip(digits[:8], weights, strict=True))
         return weighed % 10 == digits[8]
+
+
+class EmiratesId(Identifier):
+    """Emirates ID (Federal Authority for Identity and Citizenship): 784 for the country (ISO
+    3166-1), year of birth, seven digits and a check digit by Luhn."""
+
+    entity = "AE_EMIRATES_ID"
+    ignored = r"\D"
+    scheme = luhn
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        bare(r"784(?:-(?:19|20)\d\d-\d{7}-| (?:19|20)\d\d \d{7} |(?:19|20)\d{9})\d"),
+        labelled(
+            r"emirates id|emirates identity|eid|uae id|الهوية|رقم الهوية|هوية",
+            r"784[- ]?(?:19|20)\d\d[- ]?\d{7}[- ]?\d",
+        ),
+    )
+
+
+class KoreanNumber(Identifier):
+    """Resident registration number (Resident Registration Act, enforcement rule, article 2): date
+    of birth, century and sex, and until October 2020 a place and a check digit of modulus 11; since
+    then six digits by chance, which only its words make one."""
+
+    entity = "KR_RRN"
+    scheme = rrn
+    ignored = r"\D"
+    forms: ClassVar[tuple[Pattern, ...]] = (
+        bare(r"\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])-[1-8]\d{6}"),
+        labelled(
+            r"rrn|resident registration|korean (?:resident|id|national)|jumin|주민등록번호|주민번호"
+            r"|외국인등록번호|주민등록",
+            r"\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[- ]?[1-8]\d{6}",
+        ),
+    )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gateway.classify.names import FULL_NAME, PERSON, USERNAME, namesakes
+from gateway.classify.names.addresses import has_door
 from gateway.classify.names.model.tagger import Mention
 from gateway.classify.names.records import plausible
 from gateway.core.types import Finding
@@ -106,8 +107,9 @@ def findings(
 
 def _finding(text: str, mention: Mention, thresholds: Mapping[str, float]) -> Finding | None:
     if mention.kind == "STREET_ADDRESS":
-        if not is_street(text, mention.start, mention.end):
-            return None
+        start, end = mention.start, mention.end
+        if not (is_street(text, start, end) and has_door(text, start, end)):
+            return None  # a street without a number is a place
         least, low, high = thresholds["address"], 0.5, 1.0
     elif mention.kind == USERNAME:
         if _is_decorator(text, mention.start, mention.end):

@@ -17,6 +17,7 @@ from gateway.classify.identifiers import (
     contact,
     credentials,
     documents,
+    enrolled,
     health,
     northern,
     payment,
@@ -27,7 +28,7 @@ from gateway.classify.identifiers import (
 )
 
 _MODULES = (
-    *(contact, payment, telephone, street, health, documents),
+    *(contact, payment, telephone, street, health, documents, enrolled),
     *(central_europe, romance, northern, world, credentials),
 )
 

@@ -11,15 +11,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gateway.classify.labels import HOLDERS, STEMS, joined
+from gateway.classify.names.records.keys import folded
+
 _WORDS = (
     # births
     "birth born geb naiss nacio nacim nacid nascit nata nato nascim nascid nasceu nacque urodz"
-    # numbers
-    " custom client member patient polic insur record kunde klient versicher mitglied akte fall"
-    " dossier adherent assur socio afiliad segur poliza polizz apolice assicur tessera utente"
-    " cartella klant lid polis verzeker pacjent paciente paziente czlonk ubezpiecz kartotek chart"
-    " case employ person matri student subscri mrn vertrag contrat account expediente pratica"
-    " processo sprawy historia file"
     # health
     " diagn rozpozn befund allerg alerg uczul medicat medikat medik medicij medicam medicin farmac"
     " leki blood blut sangu bloed krwi illness disease krank malad enferm malatt doenc ziekte"
@@ -43,7 +40,10 @@ def _shared(words: Iterable[str]) -> str:
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
-_STEMS = re.compile(_shared(_WORDS) + r"|\b(?:dob\b|nee?\b|ur\.|icd|kd\.?[ -]?nr)|\(\*")
+_STEMS = re.compile(
+    _shared([*_WORDS, *STEMS])
+    + r"|(?<![a-z])[ck]ont[oa]\b|\b(?:dob\b|ddn\b|nee?\b|ur\.|data.?ur\b|f[._ ]{1,2}nac|icd|kd\.?[ -]?nr)|\(\*"
+)
 _BLOCK, _LAPPED = 8_192, 16
 """Characters that one search goes through, as it lets no other thread run."""
 
@@ -57,29 +57,15 @@ _DATE = (
 )
 _BORN = (
     r"(?:d\.?o\.?b\.?|date[ _-]?of[ _-]?birth|birth[ _-]?dates?|birthday|birthtime|born(?: on)?"
-    r"|geburts[ _-]?(?:datum|tag)|geboren(?: am| op)?|geb\.?(?:datum)?"
+    r"|geburts[ _-]?(?:datum|tag)|geboren(?: am| op)?|geb\.?(?:[ _-]?(?:datum|dat|am))?"
     r"|date[ _-]?(?:de[ _-]?)?naissance|nee?(?: le)?|ddn"
-    r"|fecha[ _-]?(?:de[ _-]?)?nac(?:imiento)?|nacid[oa](?: el)?|f\. ?nac\.?"
+    r"|fecha[ _-]?(?:de[ _-]?)?nac(?:imiento)?|nacid[oa](?: el)?|f(?:\.[ ]?|[_-])nac\.?"
     r"|data[ _-]?(?:di[ _-]?)?nascita|nat[oa](?: il)?"
     r"|data[ _-]?(?:de[ _-]?)?nascimento|nascid[oa](?: em| a)?"
     r"|geboorte[ _-]?(?:datum|dag)"
-    r"|data[ _-]?urodzenia|urodz\w{2,5}|ur\.|naci[do]\w{0,2}|nasceu|nacque|geboren wurde)"
+    r"|data[ _-]?(?:urodzenia|ur\.?)|urodz\w{2,5}|ur\.|naci[do]\w{0,2}|nasceu|nacque|geboren wurde)"
 )
-_NUMBER_WORDS = (
-    r"(?:(?:customer|client|member(?:ship)?|patient|policy(?:holder)?|insurance|insured|record|chart|case"
-    r"|file|medical record|employee|personnel|student|subscriber|account)(?:'s)?[ _.-]?"
-    r"(?:no|nr|num|number|id|identifier|ref|reference|code|#)|mrn"
-    r"|(?:kunden|klienten|mitglieds?|patienten|versicherten|versicherungs|vertrags|fall|akten|personal"
-    r"|matrikel|policen)[ _-]?(?:nr|nummer|id|kennung|zeichen)"
-    r"|(?:numero|num|no?|n[°º]|id|identifiant|code|codigo|codice|numer|nr)[ _.-]{0,3}"
-    r"(?:(?:de|du|d'|del|della|di|do|da|van)[ _-]?)?(?:l[a'])?[ ]?"
-    r"(?:client[ei]?|dossier|patient|assure|adherent|police|contrat|cliente|paciente|historia|poliza"
-    r"|asegurado|afiliado|socio|expediente|paziente|assicurato|polizza|cartella|pratica|utente|apolice"
-    r"|segurado|processo|klienta|pacjenta|polisy|ubezpieczenia|ubezpieczonego|kartoteki|sprawy|czlonkowski)"
-    r"|kd\.?[ -]?nr|(?:poliza|polizza|apolice|cartella(?: clinica)?|expediente|dossier|police|client[ei]?"
-    r"|paciente|paziente|utente|socio)[ ](?:n\.?[ ]?[ºo°]?|nr|num(?:ero)?)"
-    r"|(?:klant|lid|lidmaatschaps|patient|polis|verzekerden|dossier|personeels)[ _-]?(?:nummer|nr|id))"
-)
+_NUMBER_WORDS = f"(?:{folded(joined(*HOLDERS).words)})"
 _CODE = r"(?=[a-z\d./-]{0,12}\d[a-z./-]{0,4}\d)[a-z]{0,5}[-./ ]?\d[a-z\d./-]{1,20}"
 _HEALTH = (
     r"(?:diagnos[eiu]\w{0,3}|diagnost\w{1,4}|(?:haupt|neben|aufnahme|entlassungs)?diagnosen?|befund"

@@ -7,7 +7,13 @@ import pytest
 
 from gateway.classify.identifiers import Identifier, central_europe, northern, romance, world
 from gateway.classify.identifiers.health import NhsNumber, ProviderNumber
-from gateway.classify.identifiers.payment import AnyCard, AnyIban
+from gateway.classify.identifiers.payment import (
+    AnyCard,
+    AnyIban,
+    MexicanClabe,
+    PolishAccount,
+    RoutedAccount,
+)
 from gateway.classify.scanner.cards import is_card_number
 
 # (recognizer, right, the same with a wrong check digit): published examples of the issuers, of
@@ -17,6 +23,8 @@ BARE: tuple[tuple[type[Identifier], str, str], ...] = (
     (AnyIban, "DE89 3704 0044 0532 0130 00", "DE88 3704 0044 0532 0130 00"),
     (AnyIban, "gb82west12345698765432", "gb83west12345698765432"),
     (NhsNumber, "943 476 5919", "943 476 5918"),
+    (PolishAccount, "61 1090 1014 0000 0712 1981 2874", "62 1090 1014 0000 0712 1981 2874"),
+    (PolishAccount, "61109010140000071219812874", "61109010140000071219812875"),
     (central_europe.GermanTaxId, "36 574 261 809", "36 574 261 808"),
     (central_europe.GermanTaxId, "36574261809", "36574261808"),
     (central_europe.GermanPensionNumber, "65 170839 J 003", "65 170839 J 004"),
@@ -53,6 +61,9 @@ BARE: tuple[tuple[type[Identifier], str, str], ...] = (
     (world.SingaporeanNumber, "F1234567N", "F1234567M"),
     (world.SingaporeanNumber, "G1234567X", "G1234567N"),
     (world.SingaporeanNumber, "M1234567K", "M1234567X"),
+    (world.EmiratesId, "784-1984-1234567-4", "784-1984-1234567-8"),
+    (world.EmiratesId, "784198412345674", "784198412345678"),
+    (world.KoreanNumber, "850101-1000004", "850101-1000005"),
 )
 LABELLED: tuple[tuple[type[Identifier], str, str], ...] = (
     (AnyIban, "IBAN: ", "DE88 3704 0044 0532 0130 00"),
@@ -68,6 +79,13 @@ LABELLED: tuple[tuple[type[Identifier], str, str], ...] = (
     (world.AustralianTaxNumber, "tax file number: ", "123 456 789"),
     (world.AustralianMedicareNumber, "Medicare card no. ", "2123 45671 2"),
     (northern.DanishNumber, "CPR ", "011380-1234"),
+    (PolishAccount, "nr rachunku: ", "62 1090 1014 0000 0712 1981 2874"),
+    (MexicanClabe, "CLABE ", "032180000118359718"),
+    (MexicanClabe, "Mi CLABE interbancaria es ", "032 180 00011835971 8"),
+    (world.EmiratesId, "Emirates ID: ", "784-1984-1234567-8"),
+    (world.EmiratesId, "رقم الهوية ", "784-1990-7654321-4"),
+    (world.KoreanNumber, "주민등록번호: ", "850101-1234567"),
+    (world.KoreanNumber, "resident registration number ", "8501011234567"),
 )
 
 
@@ -95,6 +113,31 @@ def test_a_mistyped_number_beside_its_words_counts_with_a_lower_score(
     kind: type[Identifier], words: str, value: str
 ) -> None:
     assert _found(kind, words + value) == [(value, 0.5)]
+
+
+def test_a_clabe_counts_beside_its_word_alone() -> None:
+    """One number of eighteen digits in ten has its check digit."""
+    right = "032180000118359719"
+    assert _found(MexicanClabe, f"CLABE {right}") == [(right, 1.0)]
+    assert _found(MexicanClabe, f"see {right}, please") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ABA 021000021, account no. 8471920331",
+        "Routing: 121000248 Account: 009384710",
+        "routing number 021000021 and checking account 483920174",
+    ],
+)
+def test_a_routing_number_leads_to_its_account(text: str) -> None:
+    values = [value for value, _ in _found(RoutedAccount, text)]
+    assert len(values) == 2, values
+
+
+@pytest.mark.parametrize("text", ["routing table 121000248 entries", "ABA 021000021 is a bank's"])
+def test_a_routing_number_without_an_account_is_a_banks(text: str) -> None:
+    assert _found(RoutedAccount, text) == []
 
 
 CARDS = (

@@ -24,6 +24,16 @@ KEYS = (
     ("Stripe", "sk_live_" + _MIXED[:24]),
     ("model provider", "sk-proj-" + _MIXED),
     ("Hugging Face", "hf_" + "abcdefghijKLMNOPqrstuvWXYZabcdefgh"),
+    ("Hugging Face, with digits", "hf_" + _MIXED[:34]),
+    ("Google OAuth", "ya29." + "a0" + _MIXED[:20]),
+    ("Atlassian", "ATATT3" + _MIXED),
+    ("Docker", "dckr_" + "pat_" + _MIXED[:27]),
+    ("Figma", "figd_" + _MIXED),
+    ("Supabase", "sbp_" + _HEX + _HEX[:8]),
+    ("Heroku", "HRKU-" + _MIXED[:36]),
+    ("Facebook", "EAA" + _MIXED * 2),
+    ("HubSpot", "pat-na1-" + "12345678-abcd-1234-abcd-1234567890ab"),
+    ("PlanetScale", "pscale_" + "tkn_" + _MIXED),
     ("npm", "npm_" + _MIXED[:36]),
     ("PyPI", "pypi-" + "AgEIcHlwaS5vcmc" + _MIXED * 2),
     ("Twilio", "AC" + _HEX),
@@ -40,6 +50,7 @@ ASSIGNED = (
     ("Das Passwort ist Kx7!pQ2w9z", "Kx7!pQ2w9z"),
     ("hasło: Zx8#mN4q1v", "Zx8#mN4q1v"),
     ("Authorization: Bearer " + _MIXED, _MIXED),
+    ("Authorization: Basic ZGVwbG95Oks3cFEydzl6", "ZGVwbG95Oks3cFEydzl6"),
     ("postgres://app:Kx7pQ2w9z@db.corp/x", "Kx7pQ2w9z"),
 )
 PLACEHOLDERS = (
@@ -55,6 +66,9 @@ PLACEHOLDERS = (
     "the token count is 128000000",
     'password = "<your-password-1>"',
     "token: ${{ secrets.GITHUB_TOKEN }}",
+    "the password is sha256 hashed",
+    "my password is 12-characters long",
+    "Basic authentication and Basic understanding",
 )
 
 

@@ -11,6 +11,10 @@ def _found(text: str) -> list[str]:
     return [text[r.start : r.end] for r in Telephone().analyze(text, ["PHONE_NUMBER"])]
 
 
+def _digits(number: str) -> str:
+    return "".join(filter(str.isdecimal, number))
+
+
 @pytest.mark.parametrize(
     "number",
     [
@@ -38,6 +42,53 @@ def test_a_number_without_a_form_is_one_beside_the_words(number: str) -> None:
     assert _found(f"here {number} there") == []
     assert _found(f"Mobile: {number}") == [number]
     assert _found(f"mój numer telefonu to {number}") == [number]
+
+
+UNUSUAL = (
+    # as they are written in Greenland, Denmark, Iceland, Cyprus, Estonia, Uruguay, Tunisia, Poland
+    *("33 93 31", "71-33-52-22", "482 1234", "96 123 456", "523 1234", "4933 8563", "71-335-222"),
+    *("69 123 45 67", "(53) 912-634"),
+)
+ANNOUNCED = (
+    *(
+        "call {}",
+        "answering at {}",
+        "you can reach me at {}",
+        "my registered {}",
+        "{}-Office, {}-Fax",
+    ),
+    *(
+        "Melden Sie sich unter {}",
+        "Ich bin unter {} erreichbar",
+        "Appelez-moi au {}",
+        "Llámame al {}",
+    ),
+    *("Chiamami al {}", "Ligue para {}", "Bel me op {}", "Zadzwoń pod {}", "Proszę o kontakt: {}"),
+)
+
+
+@pytest.mark.parametrize("sentence", ANNOUNCED)
+def test_a_number_of_unusual_form_is_one_where_words_announce_it(sentence: str) -> None:
+    for number in UNUSUAL:
+        found = _found(sentence.replace("{}", number))
+        assert _digits(number) in map(_digits, found), number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call it 100 000 times",
+        "call on 12 11 24",
+        "ring 12-31-24",
+        "The answer is 1234567",
+        "We reached 1234567 people",
+        "Message 1234567 was lost",
+        "part 0007-4412-900",
+        "03 12 450 000 szt.",
+    ],
+)
+def test_a_number_behind_such_a_word_may_be_another(text: str) -> None:
+    assert _found(text) == []
 
 
 @pytest.mark.parametrize(
