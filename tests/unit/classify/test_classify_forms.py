@@ -203,9 +203,9 @@ def test_what_is_cut_off_by_a_bound_counts_as_hidden() -> None:
 @given(st.text(max_size=300))
 def test_folding_is_total_and_plain_text_is_left_alone(text: str) -> None:
     folded = folding.fold(text)
-    assert folding.fold_line("plain words, and 12 numbers") == "plain words, and 12 numbers"
+    assert folding.fold("plain words, and 12 numbers") == "plain words, and 12 numbers"
     for form, start, end in folding.changes(
-        text, [folding.fold_line(line) for line in text.split("\n")]
+        text, [folding.fold(line) for line in text.split("\n")]
     ):
         assert 0 <= start <= end <= len(text)
         assert form is not None

@@ -11,7 +11,7 @@ import regex
 
 from gateway.classify.gate import necessary, plan, triggers
 from gateway.classify.gate.armed import dump, load
-from gateway.classify.gate.database import DatabaseExpression, PatternDatabase, scan_all
+from gateway.classify.gate.database import DatabaseExpression, PatternDatabase, Signs, scan_all
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.gate.recognized import SIGNS
@@ -51,8 +51,11 @@ def _members(found: object) -> str:
 def _asked(needs: Needs) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     """Each expression with its signs."""
     own = [(need, parse(need.expression, need.flags)) for need in needs.needs]
-    wanted = [(plan._sought(n, node), n, node) for n, node in own if not plan._is_number(node)]
-    listed = (*plan._trigger_groups(triggers.all_triggers()), *plan._need_groups(wanted))
+    listed = (
+        *plan._trigger_groups(triggers.all_triggers()),
+        *plan._number_groups([(n, node) for n, node in own if plan._is_number(n, node)]),
+        *plan._need_groups([(n, node) for n, node in own if not plan._is_number(n, node)]),
+    )
     for one in listed:
         for sought, _ in one.sought:
             yield sought.node, one.signs
@@ -145,6 +148,7 @@ def test_every_sign_given_by_hand_is_in_use(scanner: PresidioScanner) -> None:
         (r"\d{3}-\d\d", r"\d{3}-\d\d"),  # it starts with a digit already
         (r"(?<!x)\d{3}-\d\d", r"(?<!x)\d{3}-\d\d"),
         (r"[A-Z]\w{0,30} (?:road|lane) \d{1,3}", r"(?:road|lane) \d{1,3}"),
+        (r"(?i)[^x]{9}[Pp](?:an|ermit) \d{5}", r"(?i)[Pp](?:an|ermit) \d{5}"),  # else "an" is one
         (r"\d [^\d]{0,50}\b(?:NY|CA) \d{5}", r"(?:NY|CA) \d{5}"),  # behind a gap
         (r"[A-Z]{3}\d", r"[A-Z]{3}\d"),  # too little would be left
         (r"[a-z]?(?:x|yy)[a-z]{9}", r"[a-z]?(?:x|yy)[a-z]{9}"),  # one letter is in any text
@@ -202,9 +206,9 @@ _LENGTHS = range(DIGITS, 14)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def asked(signs: plan.Signs, encoded: bytes) -> set[int] | None:
-    hits = scan_all(signs.plain, encoded)
-    return None if hits is None else signs.triggered(hits, encoded)
+def asked(signs: Signs, encoded: bytes) -> set[int] | None:
+    found = signs.find(encoded)
+    return None if found is None else found.questions | set(found.near)
 
 
 def test_a_settled_sign_stops_and_others_ask(few: plan.Compiled) -> None:
