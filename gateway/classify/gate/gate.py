@@ -143,23 +143,11 @@ class _Look:
     def _matches_near(self, at: int, ends: Sequence[int], encoded: bytes) -> bool:
         """Whether an expression of a question matches near one of the ends of its sign."""
         question = self._compiled.questions[at]
-        around = question.around
-        windows: list[tuple[int, bytes]] = []
-        first, last = 0, 0
-        for end in sorted(ends):
-            if last and end - around > last:
-                windows.append((at, encoded[first:last]))
-                last = 0
-            if not last:
-                first = max(0, end - around)
-            last = end + around
-        windows.append((at, encoded[first:last]))
+        windows = [(at, window) for window in near(encoded, ends, question.around)]
         new = [window for window in windows if window not in self._windows]
-        hits = (
-            scan_all(question.databases, _BETWEEN.encode().join([w for _, w in new])) if new else []
-        )
         self._windows.update(new)
-        return hits is None
+        joined = _BETWEEN.encode().join([window for _, window in new])
+        return bool(new) and scan_all(question.databases, joined) is None
 
     def _has_codes(self, text: str, spans: Sequence[tuple[int, int]]) -> bool:
         for start, end in spans:
@@ -172,7 +160,7 @@ class _Look:
 
     def _has_forms(self, text: str, spans: Sequence[tuple[int, int]]) -> bool:
         """Whether a number must be scanned in its usual form, behind the words before it."""
-        over_lines = "\n" in text
+        over_lines = "\n" in text  # guard: C14.line-breaks -> over_lines = False
         written: list[str] = []
         for start, end in spans:
             before = max(0, start - numbers.CONTEXT - 1)
@@ -187,6 +175,21 @@ class _Look:
         joined = _BETWEEN.join(written)
         encoded, signs = self._signs(joined)
         return signs is None or self._ask(signs, joined, encoded) is None
+
+
+def near(encoded: bytes, ends: Sequence[int], around: int) -> list[bytes]:
+    """So many characters before and behind each of these, those that overlap in one."""
+    windows: list[bytes] = []
+    first, last = 0, 0
+    for end in sorted(ends):
+        if last and end - around > last:
+            windows.append(encoded[first:last])
+            last = 0
+        if not last:
+            first = max(0, end - around)
+        last = end + around
+    windows.append(encoded[first:last])
+    return windows
 
 
 def _spans(text: str, ends: Sequence[int], chars: str) -> Iterator[tuple[int, int]]:

@@ -153,6 +153,18 @@ def among(node: Node, possible: Callable[[CharSet], bool]) -> Node | None:
     return node
 
 
+def branches(node: Node) -> int:
+    """How many alternatives it has, at all of its places together."""
+    match node:
+        case Alt(alternatives):
+            return len(alternatives) + sum(map(branches, alternatives))
+        case Seq(parts):
+            return sum(map(branches, parts))
+        case Repeat(inner) | Lookaround(inner):
+            return branches(inner)
+    return 0
+
+
 def coarse(node: Node) -> Node:
     """An expression that matches wherever this one does, and that counts to no more than four."""
     match node:
@@ -168,6 +180,7 @@ def coarse(node: Node) -> Node:
 def around(node: Node) -> float:
     """Characters on either side of any character of a match, in which all stands that it depends
     on, and one more."""
+    # guard: C14.near-reach -> return 8
     return extent(node).reach + _behind(node) + 2
 
 

@@ -17,7 +17,15 @@ from gateway.classify.gate.database import (
     Signs,
 )
 from gateway.classify.gate.needs import ExpressionNeed, Needs
-from gateway.classify.gate.triggers import CHARACTERS, DIGITS, RUNS, WORDS, Trigger, TriggerCheck
+from gateway.classify.gate.triggers import (
+    CHARACTERS,
+    DIGIT_RUNS,
+    DIGITS,
+    RUNS,
+    WORDS,
+    Trigger,
+    TriggerCheck,
+)
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.syntax import Node, char_sets, parse
 
@@ -28,6 +36,8 @@ _FAMILIES = frozenset({"StreetAddress"})
 """Recognizers with many long expressions, which Hyperscan does not take together with others."""
 _NEAR, _NEAR_NUMBER = 64, 256
 """Characters round a sign, and round a number, in which what it stands for is looked for alone."""
+_FEW_BRANCHES = 12
+"""Alternatives of an expression that begins with a digit, with which it is a small automaton."""
 _DOTALL, _CASELESS = 16, 2  # flags of re and regex
 _ASCII = (1 << 128) - 1
 """The bytes that a text of ASCII is made of."""
@@ -96,7 +106,7 @@ def compiled(needs: Needs) -> Compiled:
         *_number_groups([(n, node) for n, node in own if _is_number(n, node)]),
         *_need_groups([(n, node) for n, node in own if not _is_number(n, node)]),
     ]
-    others = [node for _, node in own]
+    others = [*(node for _, node in own), *map(_parsed, lists)]
     alphabet = Alphabet.from_sets(
         {chars for node in (*_nodes(groups), *others) for chars in char_sets(node)}
     )
@@ -151,13 +161,18 @@ def _need_groups(own: Iterable[tuple[ExpressionNeed, Node]]) -> Iterator[_SignGr
         alternatives = tuple((sought, TriggerCheck.FIRE) for sought in together)
         sign = parse(written, flags)
         begins = necessary.starts_with_mark(sign) or necessary.starts_with_words(sign)
-        yield _SignGroup((sign,), alternatives, WORDS if begins else RUNS, _NEAR)
+        yield _SignGroup((sign,), alternatives, WORDS if begins else _run_family(sign), _NEAR)
 
 
 def _family(need: ExpressionNeed, sign: Node) -> str:
     if necessary.starts_with_digit(sign) or necessary.starts_with_pairs(sign):
-        return RUNS
+        return _run_family(sign)
     return need.recognizer if need.recognizer in _FAMILIES else WORDS
+
+
+def _run_family(sign: Node) -> str:
+    few = necessary.starts_with_digit(sign) and necessary.branches(sign) <= _FEW_BRANCHES
+    return DIGIT_RUNS if few else RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +243,21 @@ def _question(one: _SignGroup, class_bytes: BytesFor) -> TriggerExpressions:
 def _groups(
     sought: Sequence[DatabaseExpression], class_bytes: BytesFor
 ) -> tuple[PatternDatabase, ...]:
-    numbered = list(enumerate(sought))
-    groups = [numbered[at : at + _TOGETHER] for at in range(0, len(numbered), _TOGETHER)]
+    """In one database, or those with the same beginnings in one: digits, words, others."""
+    kinds: dict[str, list[tuple[int, DatabaseExpression]]] = {}
+    for number, one in enumerate(sought):
+        kind = _begins_with(one.node) if len(sought) > _TOGETHER else ""
+        kinds.setdefault(kind, []).append((number, one))
+    groups = [
+        own[at : at + _TOGETHER] for own in kinds.values() for at in range(0, len(own), _TOGETHER)
+    ]
     return tuple(database for group in groups for database in _together(group, class_bytes))
+
+
+def _begins_with(node: Node) -> str:
+    if necessary.starts_with_digit(node):
+        return DIGIT_RUNS
+    return WORDS if necessary.starts_with_words(node) else RUNS
 
 
 def _together(

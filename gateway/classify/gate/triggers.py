@@ -20,13 +20,14 @@ from gateway.classify.text import decoding
 
 DIGITS = 6
 """A number has that many at least: those of fewer are looked for by their own expressions."""
-WORDS, CHARACTERS, NUMBERS, RUNS = "words", "characters", "numbers", "runs"
+WORDS, CHARACTERS, NUMBERS = "words", "characters", "numbers"
+RUNS, DIGIT_RUNS = "runs", "runs that begin with a digit"
 """Families of signs. Signs of one are looked for together. Those with words or marks of two and
 more characters in them cost little more than one of them. So do single characters, pairs of the
 same one and runs of one set, as long as no words are among them: then each that is found costs,
 and code is full of them. Of runs of several sets whose beginnings any text is full of, Hyperscan
-makes an automaton each, which costs less than one of all of them (measured November 2026): each is
-looked for alone."""
+makes an automaton each, which costs less than one of all of them: each is looked for alone, but for
+small ones that begin with a digit (measured November 2026)."""
 
 
 class TriggerCheck(enum.IntEnum):

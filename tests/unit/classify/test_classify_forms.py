@@ -212,6 +212,17 @@ def test_folding_is_total_and_plain_text_is_left_alone(text: str) -> None:
     assert isinstance(folded, str)
 
 
+@settings(max_examples=300)
+@given(
+    st.text(
+        st.sampled_from("a1B@ .-/_+*`\n\r\x00%2D=&#;\\nux<b>\u00a0\u202e\u202c\u0430\u0301"),
+        max_size=60,
+    )
+)
+def test_each_line_is_folded_by_itself(text: str) -> None:
+    assert folding.fold(text) == "\n".join(map(folding.fold, text.split("\n")))
+
+
 def test_the_evasion_set(scanner: PresidioScanner, kit: Any) -> None:
     path = kit.shared / "evasion.dev.jsonl"
     if not path.is_file():
