@@ -94,7 +94,7 @@ A_DIGIT, A_LIST = -1, -2
 
 
 @value
-class SignsFound:
+class SignHits:
     """The questions to ask of the whole text, those to ask near the ends of their signs, and where
     lists of numbers end."""
 
@@ -114,7 +114,7 @@ class Signs:
     asks: tuple[int, ...]
     near: frozenset[int]
 
-    def find(self, encoded: bytes) -> SignsFound | None:
+    def find(self, encoded: bytes) -> SignHits | None:
         """None if one of them settles it."""
         hits = scan_all(self.plain, encoded)
         if hits is None:
@@ -136,7 +136,7 @@ class Signs:
                     questions.add(question)
                 else:
                     lists.append(end)
-        return SignsFound(questions, near, lists)
+        return SignHits(questions, near, lists)
 
 
 def _noted(

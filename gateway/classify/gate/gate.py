@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import hyperscan
 
 from gateway.classify.gate import plan, triggers
-from gateway.classify.gate.database import SignsFound, scan_all
+from gateway.classify.gate.database import SignHits, scan_all
 from gateway.classify.gate.needs import Needs
 from gateway.classify.gate.plan import Compiled
 from gateway.classify.gate.triggers import TriggerCheck
@@ -53,8 +53,8 @@ class Gate:
             return None
 
     def clear(self, text: str) -> bool:
-        look = _Look(self.compiled)
-        checks = look.checks(text)
+        inspection = _Inspection(self.compiled)
+        checks = inspection.checks(text)
         if checks is None or checks.isdisjoint(_CHANGED):  # as most texts
             return checks is not None
         if len(text) > MOST_FOLDED and not checks.isdisjoint(_COSTLY):
@@ -63,13 +63,13 @@ class Gate:
             plain = folding.collapsed(folding.unmarked(text))
         else:
             decoded = folding.decoded(text)
-            if decoded != text and look.says_something(decoded):
+            if decoded != text and inspection.says_something(decoded):
                 return False
             plain = folding.plain(decoded)
-        return look.checks(plain, is_plain=True) is not None
+        return inspection.checks(plain, is_plain=True) is not None
 
 
-class _Look:
+class _Inspection:
     """What one text and its plain spelling are asked. What both have in common is asked once."""
 
     def __init__(self, compiled: Compiled) -> None:
@@ -95,7 +95,7 @@ class _Look:
                 return None
         return checks
 
-    def _signs(self, text: str) -> tuple[bytes, SignsFound | None]:
+    def _signs(self, text: str) -> tuple[bytes, SignHits | None]:
         compiled = self._compiled
         if text.isascii():
             encoded = text.encode()
@@ -103,7 +103,7 @@ class _Look:
         encoded = compiled.alphabet.encode(text)
         return encoded, compiled.beyond.find(encoded)
 
-    def _ask(self, signs: SignsFound, text: str, encoded: bytes) -> set[int] | None:
+    def _ask(self, signs: SignHits, text: str, encoded: bytes) -> set[int] | None:
         """The expressions proper that these signs stand for."""
         checks: set[int] = set()
         runs: list[int] = []
@@ -113,16 +113,16 @@ class _Look:
                 return None
         for at in signs.questions:
             question = questions[at]
-            asked = question.checks
+            outcomes = question.checks
             if not question.databases:
-                checks.update(asked)
+                checks.update(outcomes)
                 continue
             hits = scan_all(question.databases, encoded)
             if hits is None:
                 return None
             for number, end in hits:
-                checks.add(asked[number])
-                if asked[number] == _RUN:
+                checks.add(outcomes[number])
+                if outcomes[number] == _RUN:
                     runs.append(end)
         parts = (text[max(0, start - 1) : end + 2] for start, end in _spans(text, runs, _RUN_CHARS))
         if any(map(self.says_something, parts)):

@@ -164,8 +164,8 @@ def text_from_codes(codes: list[int]) -> str | None:
 
 def runs_in(text: str) -> list[str]:
     """What may be base64, base32 or hex."""
-    found: list[str] = _BASE64.findall(text)
-    return found
+    matches: list[str] = _BASE64.findall(text)
+    return matches
 
 
 def has_reading(run: str) -> bool:

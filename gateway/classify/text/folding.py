@@ -98,7 +98,9 @@ def decoded(text: str) -> str:
 def plain(text: str) -> str:
     """What is decoded, in its plain spelling."""
     if not text.isascii():
-        lines = [line if line.isascii() else _plain(line) for line in text.split("\n")]
+        lines = [
+            line if line.isascii() else _MARKS.sub("", _plain(line)) for line in text.split("\n")
+        ]
         text = "\n".join(lines)
     if not (text.isascii() and text.isprintable()):
         text = _DROPPED.sub("", text)
@@ -245,8 +247,7 @@ def _in_usual_characters(line: str) -> str:
     line = _BEYOND_ASCII.sub(_common_run, unicodedata.normalize("NFKC", line))
     if _ALIKE_LETTER.search(line):
         line = _WORD.sub(lambda m: _latin(m[0]), line)
-    without_marks: str = _MARKS.sub("", line)
-    return without_marks
+    return line
 
 
 class _Common(dict[int, str]):

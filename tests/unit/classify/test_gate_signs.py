@@ -261,7 +261,7 @@ def test_near_a_sign_stands_what_stands_in_the_whole_text(scanner: PresidioScann
     compiled = plan.compiled(wanted)
     near_ones = [(at, q) for at, q in enumerate(compiled.questions) if q.around]
     assert len(near_ones) == 2
-    found = 0
+    matches = 0
     for node in nodes:
         for more in (3, _MORE) * _TRIES:
             before, behind = (_FILLER[: rng.randrange(len(_FILLER))] for _ in range(2))
@@ -272,8 +272,8 @@ def test_near_a_sign_stands_what_stands_in_the_whole_text(scanner: PresidioScann
                 if signs is not None:
                     windows = near(encoded, signs.near.get(at, [0]), question.around)
                     assert whole == any(scan_all(question.databases, w) is None for w in windows)
-                    found += whole
-    assert found > 5 * len(nodes)
+                    matches += whole
+    assert matches > 5 * len(nodes)
 
 
 _FILLER = "In 2023, five of 12 teams met; " * 20
