@@ -53,7 +53,7 @@ class Gate:
             return None
 
     def clear(self, text: str) -> bool:
-        inspection = _Inspection(self.compiled)
+        inspection = _TextInspection(self.compiled)
         checks = inspection.checks(text)
         if checks is None or checks.isdisjoint(_CHANGED):  # as most texts
             return checks is not None
@@ -69,7 +69,7 @@ class Gate:
         return inspection.checks(plain, is_plain=True) is not None
 
 
-class _Inspection:
+class _TextInspection:
     """What one text and its plain spelling are asked. What both have in common is asked once."""
 
     def __init__(self, compiled: Compiled) -> None:

@@ -255,7 +255,7 @@ def test_near_a_sign_stands_what_stands_in_the_whole_text(scanner: PresidioScann
     text, however far a label stands from its number."""
     rng = random.Random(3)
     own = [(need, parse(need.expression, need.flags)) for need in scanner.needs().needs]
-    nodes = [node for need, node in own if plan._is_number(need, node)]
+    nodes = [node for need, node in own if plan._is_number(need, node)][::4]
     nodes += [node for need, node in own if need.expression == IBAN]
     wanted = Needs(tuple(need for need, node in own if node in nodes))
     compiled = plan.compiled(wanted)
