@@ -21,7 +21,6 @@ from pathlib import Path
 from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
-from gateway.classify.gate.database import scan_all
 from gateway.classify.gate.gate import Gate
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import FirstVerdict
@@ -144,9 +143,7 @@ def _steps(
         raise AssertionError("it waited")
 
     def triggers(text: str) -> object:
-        signs, encoded = compiled.compiled.ascii, compiled.compiled.alphabet.encode(text)
-        hits = scan_all(signs.plain, encoded)
-        return signs.triggered(hits, encoded) if hits else hits
+        return compiled.compiled.ascii.find(compiled.compiled.alphabet.encode(text))
 
     def confirmed(text: str) -> object:
         return gate.clear(text) or scanner.scan(text)

@@ -15,11 +15,10 @@ import hyperscan
 import orjson
 
 from gateway.classify import ScannerUnfit
-from gateway.classify.gate.database import PatternDatabase
+from gateway.classify.gate.database import PatternDatabase, Signs
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import UNKNOWN, Needs
-from gateway.classify.gate.plan import Compiled, DigitExpressions, Signs, TriggerExpressions
-from gateway.classify.gate.triggers import TriggerCheck
+from gateway.classify.gate.plan import Compiled, TriggerExpressions
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.automaton import fingerprint
 from gateway.classify.patterns.store import BlobStore
@@ -139,8 +138,6 @@ def dump(gate: Gate) -> bytes:
     parts = gate.compiled
     groups = (
         *(parts.ascii.plain, parts.ascii.numbered, parts.beyond.plain, parts.beyond.numbered),
-        (parts.rows,),
-        *(numbers.databases for numbers in parts.numbers),
         *(question.databases for question in parts.questions),
     )
     places = {id(database): database for group in groups for database in group}
@@ -148,8 +145,8 @@ def dump(gate: Gate) -> bytes:
         [[list(places).index(id(database)) for database in group] for group in groups],
         [sorted(database.stops) for database in places.values()],
         parts.ascii.asks,
-        [numbers.least_digits for numbers in parts.numbers],
-        [question.looks for question in parts.questions],
+        sorted(parts.ascii.near),
+        [(question.checks, question.around) for question in parts.questions],
     ]
     blobs = [database.dump() for database in places.values()]
     classes = zlib.compress(parts.alphabet.classes, 6)
@@ -161,19 +158,18 @@ def dump(gate: Gate) -> bytes:
 def load(dumped: bytes) -> Gate:
     """Only for what `dump` wrote: Hyperscan trusts what it loads."""
     blobs = _blobs(dumped)  # one at a time, so that there is never a copy of all
-    places, stops, asks, least_digits, looks = orjson.loads(next(blobs))
+    places, stops, asks, near, questions = orjson.loads(next(blobs))
     alphabet = Alphabet(zlib.decompress(next(blobs)))
     databases = [PatternDatabase.load(next(blobs), frozenset(own)) for own in stops]
     groups = (tuple(databases[at] for at in group) for group in places)
     return Gate(
         Compiled(
             alphabet,
-            Signs(next(groups), next(groups), tuple(asks)),
-            Signs(next(groups), next(groups), tuple(asks)),
-            rows=next(groups)[0],
-            numbers=tuple(DigitExpressions(least, next(groups)) for least in least_digits),
-            questions=tuple(
-                TriggerExpressions(next(groups), tuple(map(TriggerCheck, own))) for own in looks
+            Signs(next(groups), next(groups), tuple(asks), frozenset(near)),
+            Signs(next(groups), next(groups), tuple(asks), frozenset(near)),
+            tuple(
+                TriggerExpressions(next(groups), tuple(checks), around)
+                for checks, around in questions
             ),
         )
     )

@@ -11,6 +11,7 @@ import hyperscan
 from gateway.classify.patterns.alphabet import CharSet
 from gateway.classify.patterns.superset import Superset
 from gateway.classify.patterns.syntax import Node
+from gateway.core.structs import value
 
 Hits = list[tuple[int, int]]
 """(number of the expression, where a match of it ends)."""
@@ -86,6 +87,56 @@ def scan_all(databases: Sequence[PatternDatabase], encoded: bytes) -> Hits | Non
     except hyperscan.ScanTerminated:
         return None
     return hits
+
+
+A_DIGIT, A_LIST = -1, -2
+"""What a sign asks for instead of a question."""
+
+
+@value
+class SignHits:
+    """The questions to ask of the whole text, those to ask near the ends of their signs, and where
+    lists of numbers end."""
+
+    questions: set[int]
+    near: dict[int, list[int]]
+    lists: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What is looked for first: in `numbered`, what needs a digit, and so only where there is one.
+    `asks` has, for each sign, the number of its question, or one of the above; `near` are those
+    that are asked near their signs alone."""
+
+    plain: tuple[PatternDatabase, ...]
+    numbered: tuple[PatternDatabase, ...]
+    asks: tuple[int, ...]
+    near: frozenset[int]
+
+    def find(self, encoded: bytes) -> SignHits | None:
+        """None if one of them settles it."""
+        hits = scan_all(self.plain, encoded)
+        if hits is None:
+            return None
+        asks, nearby = self.asks, self.near
+        questions = {asks[number] for number, _ in hits}
+        near: dict[int, list[int]] = {}
+        lists: list[int] = []
+        if A_DIGIT in questions:
+            questions.discard(A_DIGIT)
+            hits = scan_all(self.numbered, encoded)
+            if hits is None:
+                return None
+            for number, end in hits:
+                question = asks[number]
+                if question in nearby:
+                    near.setdefault(question, []).append(end)
+                elif question >= 0:
+                    questions.add(question)
+                else:
+                    lists.append(end)
+        return SignHits(questions, near, lists)
 
 
 def _noted(

@@ -8,17 +8,14 @@ sign of it is; what needs a digit, or a longer number, only where there is one.
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Iterator, Sequence
 
 import hyperscan
 
 from gateway.classify.gate import plan, triggers
-from gateway.classify.gate.database import Hits, scan_all
-from gateway.classify.gate.necessary import GAP_CHARS
+from gateway.classify.gate.database import SignHits, scan_all
 from gateway.classify.gate.needs import Needs
-from gateway.classify.gate.plan import NUMBER, Compiled
+from gateway.classify.gate.plan import Compiled
 from gateway.classify.gate.triggers import TriggerCheck
 from gateway.classify.patterns.syntax import NotUnderstood
 from gateway.classify.text import decoding, folding, numbers
@@ -28,10 +25,14 @@ MOST_FOLDED = 16_384
 MOST_FORMS = 16
 """Numbers in another form, of which each costs a look."""
 _LONGEST_RUN = 2048
+_RUN_CHARS = triggers.RUN_CHARS
 _LIST_CHARS = triggers.LIST_GAP_CHARS + "0123456789"
-_NUMBER_CHARS = GAP_CHARS + "0123456789"
-_NOTHING: frozenset[TriggerCheck] = frozenset()
-_FOLDED = frozenset({TriggerCheck.FOLD, TriggerCheck.DOUBLED})
+_RUN, _LINES, _MARK = TriggerCheck.RUN.value, TriggerCheck.LINES.value, TriggerCheck.MARK.value
+_FOLD, _DOUBLED = TriggerCheck.FOLD.value, TriggerCheck.DOUBLED.value
+_CHANGED = frozenset({_FOLD, _DOUBLED, _MARK})
+"""What the scanner reads in its plain spelling, too."""
+_COSTLY = frozenset({_FOLD, _DOUBLED})
+_BETWEEN = "\n|\n"  # no value goes across it
 
 
 class Gate:
@@ -52,103 +53,149 @@ class Gate:
             return None
 
     def clear(self, text: str) -> bool:
-        looks = self._triggered(text)
-        if not looks:  # as of most texts
-            return looks is not None
-        plain = text
-        if TriggerCheck.MARK in looks and TriggerCheck.FOLD not in looks:
-            plain = folding.unmarked(text)
-            looks = self._triggered(plain)
-        if looks is None or looks.isdisjoint(_FOLDED):
-            return looks is not None
-        if len(text) > MOST_FOLDED:
+        inspection = _TextInspection(self.compiled)
+        checks = inspection.checks(text)
+        if checks is None or checks.isdisjoint(_CHANGED):  # as most texts
+            return checks is not None
+        if len(text) > MOST_FOLDED and not checks.isdisjoint(_COSTLY):
             return False
-        if TriggerCheck.FOLD not in looks:
-            return self._triggered(folding.collapsed(plain)) is not None
-        decoded = folding.decoded(text)
-        if decoded != text and decoding.says_something(decoded):
-            return False
-        return self._triggered(folding.fold(text)) is not None
-
-    def _triggered(self, text: str, numbers_too: bool = True) -> Set[TriggerCheck] | None:
-        """The kinds of triggers in it; None if it must be scanned. `numbers_too`: whether what its
-        numbers say in another form counts."""
-        if text.isascii():
-            signs, encoded = self.compiled.ascii, text.encode()
+        if _FOLD not in checks:
+            plain = folding.collapsed(folding.unmarked(text))
         else:
-            signs, encoded = self.compiled.beyond, self.compiled.alphabet.encode(text)
-        hits = scan_all(signs.plain, encoded)
-        if not hits:
-            return None if hits is None else _NOTHING
-        triggered = signs.triggered(hits, encoded)
-        return None if triggered is None else self._ask(triggered, text, encoded, numbers_too)
+            decoded = folding.decoded(text)
+            if decoded != text and inspection.says_something(decoded):
+                return False
+            plain = folding.plain(decoded)
+        return inspection.checks(plain, is_plain=True) is not None
 
-    def _ask(
-        self, triggered: Collection[int], text: str, encoded: bytes, numbers_too: bool
-    ) -> Set[TriggerCheck] | None:
+
+class _TextInspection:
+    """What one text and its plain spelling are asked. What both have in common is asked once."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._runs: set[str] = set()  # those that say nothing
+        self._lists: set[str] = set()  # without codes
+        self._windows: set[tuple[int, bytes]] = set()  # without a match, by question
+
+    def checks(self, text: str, is_plain: bool = False) -> set[int] | None:
+        """The kinds of triggers in it; None if it must be scanned. `is_plain`: whether there is no
+        plainer spelling, in which numbers are read."""
+        encoded, signs = self._signs(text)
+        if signs is None:
+            return None
+        checks = self._ask(signs, text, encoded)
+        if checks is None:
+            return None
+        if signs.lists:
+            spans = list(_spans(text, signs.lists, _LIST_CHARS))
+            if self._has_codes(text, spans):
+                return None
+            if (is_plain or checks.isdisjoint(_CHANGED)) and self._has_forms(text, spans):
+                return None
+        return checks
+
+    def _signs(self, text: str) -> tuple[bytes, SignHits | None]:
+        compiled = self._compiled
+        if text.isascii():
+            encoded = text.encode()
+            return encoded, compiled.ascii.find(encoded)
+        encoded = compiled.alphabet.encode(text)
+        return encoded, compiled.beyond.find(encoded)
+
+    def _ask(self, signs: SignHits, text: str, encoded: bytes) -> set[int] | None:
         """The expressions proper that these signs stand for."""
-        looks: set[TriggerCheck] = set()
-        runs: Hits = []
-        for at in triggered:
-            question = self.compiled.questions[at]
+        checks: set[int] = set()
+        runs: list[int] = []
+        questions = self._compiled.questions
+        for at, ends in signs.near.items():
+            if self._matches_near(at, ends, encoded):
+                return None
+        for at in signs.questions:
+            question = questions[at]
+            outcomes = question.checks
             if not question.databases:
-                looks.update(question.looks)
+                checks.update(outcomes)
                 continue
             hits = scan_all(question.databases, encoded)
             if hits is None:
                 return None
-            for hit in hits:
-                looks.add(question.looks[hit[0]])
-                if question.looks[hit[0]] is TriggerCheck.RUN:
-                    runs.append(hit)
-        if runs and any(map(decoding.says_something, _parts(text, runs, triggers.RUN_CHARS))):
+            for number, end in hits:
+                checks.add(outcomes[number])
+                if outcomes[number] == _RUN:
+                    runs.append(end)
+        parts = (text[max(0, start - 1) : end + 2] for start, end in _spans(text, runs, _RUN_CHARS))
+        if any(map(self.says_something, parts)):
             return None
-        if TriggerCheck.LINES in looks and decoding.says_something_in_lines(text):
+        if _LINES in checks and decoding.says_something_in_lines(text):
             return None
-        if TriggerCheck.NUMBER in looks and self._is_number(text, encoded, numbers_too):
-            return None
-        return looks
+        return checks
 
-    def _is_number(self, text: str, encoded: bytes, numbers_too: bool) -> bool:
-        hits = self.compiled.rows.scan(encoded)
-        if hits is None:
-            return True
-        lists = [hit for hit in hits if hit[0] != NUMBER] if numbers_too else []
-        parts = list(_parts(text, lists, _LIST_CHARS))
-        if any(map(decoding.has_codes, parts)):
-            return True
-        if any(map(numbers.says_more, parts)) and self._is_another_number(text):
-            return True
-        most = _most_digits(text, hits)
-        return any(
-            scan_all(numbers.databases, encoded) is None
-            for numbers in reversed(self.compiled.numbers)  # long ones are rarely harmless
-            if numbers.least_digits <= most
-        )
+    def says_something(self, text: str) -> bool:
+        """Whether a run of base64 and the like in it does."""
+        for run in decoding.runs_in(text):
+            if run not in self._runs:
+                if decoding.has_reading(run):
+                    return True
+                self._runs.add(run)
+        return False
 
-    def _is_another_number(self, text: str) -> bool:
-        """Whether one of them must be scanned in its usual form, behind the words before it."""
-        forms = list(itertools.islice(numbers.forms(text), MOST_FORMS + 1))
-        if len(forms) > MOST_FORMS or any(form.is_card for form in forms):
-            return True
-        return any(self._triggered(form.text, numbers_too=False) is None for form in forms)
+    def _matches_near(self, at: int, ends: Sequence[int], encoded: bytes) -> bool:
+        """Whether an expression of a question matches near one of the ends of its sign."""
+        question = self._compiled.questions[at]
+        windows = [(at, window) for window in near(encoded, ends, question.around)]
+        new = [window for window in windows if window not in self._windows]
+        self._windows.update(new)
+        joined = _BETWEEN.encode().join([window for _, window in new])
+        return bool(new) and scan_all(question.databases, joined) is None
+
+    def _has_codes(self, text: str, spans: Sequence[tuple[int, int]]) -> bool:
+        for start, end in spans:
+            part = text[max(0, start - 1) : end + 2]
+            if part not in self._lists:
+                if decoding.has_codes(part):
+                    return True
+                self._lists.add(part)
+        return False
+
+    def _has_forms(self, text: str, spans: Sequence[tuple[int, int]]) -> bool:
+        """Whether a number must be scanned in its usual form, behind the words before it."""
+        over_lines = "\n" in text  # guard: C14.line-breaks -> over_lines = False
+        written: list[str] = []
+        for start, end in spans:
+            before = max(0, start - numbers.CONTEXT - 1)
+            for form in numbers.forms(text[before : end + 2], over_lines):
+                if form.end <= start - before:  # of the words before it
+                    continue
+                if form.is_card or len(written) >= MOST_FORMS:
+                    return True
+                written.append(form.text)
+        if not written:
+            return False
+        joined = _BETWEEN.join(written)
+        encoded, signs = self._signs(joined)
+        return signs is None or self._ask(signs, joined, encoded) is None
 
 
-def _most_digits(text: str, hits: Hits) -> float:
-    """In one of the numbers that end where the hits do, as far as they are of ASCII."""
-    if not text.isascii():
-        return math.inf
-    rows = list(_parts(text, [hit for hit in hits if hit[0] == NUMBER], _NUMBER_CHARS))
-    if any(len(row) > _LONGEST_RUN for row in rows):
-        return math.inf
-    return max((sum(map(str.isdigit, row)) for row in rows), default=0)
+def near(encoded: bytes, ends: Sequence[int], around: int) -> list[bytes]:
+    """So many characters before and behind each of these, those that overlap in one."""
+    windows: list[bytes] = []
+    first, last = 0, 0
+    for end in sorted(ends):
+        if last and end - around > last:
+            windows.append(encoded[first:last])
+            last = 0
+        if not last:
+            first = max(0, end - around)
+        last = end + around
+    windows.append(encoded[first:last])
+    return windows
 
 
-def _parts(text: str, hits: Hits, chars: str) -> Iterator[str]:
-    """The parts of `text` that consist of `chars` and that the hits end in, each once, with the
-    characters beside them."""
+def _spans(text: str, ends: Sequence[int], chars: str) -> Iterator[tuple[int, int]]:
+    """The parts of `text` that consist of `chars` and that these end in, each once."""
     done = 0
-    for _, end in sorted(hits, key=_end):
+    for end in sorted(ends):
         end -= text[end - 1] not in chars
         if end <= done:
             continue
@@ -156,8 +203,4 @@ def _parts(text: str, hits: Hits, chars: str) -> Iterator[str]:
         after = text[end : end + _LONGEST_RUN]
         start = end - (len(before) - len(before.rstrip(chars)))
         done = end + len(after) - len(after.lstrip(chars))
-        yield text[max(0, start - 1) : done + 2]
-
-
-def _end(hit: tuple[int, int]) -> int:
-    return hit[1]
+        yield start, done

@@ -153,6 +153,18 @@ def among(node: Node, possible: Callable[[CharSet], bool]) -> Node | None:
     return node
 
 
+def branches(node: Node) -> int:
+    """How many alternatives it has, at all of its places together."""
+    match node:
+        case Alt(alternatives):
+            return len(alternatives) + sum(map(branches, alternatives))
+        case Seq(parts):
+            return sum(map(branches, parts))
+        case Repeat(inner) | Lookaround(inner):
+            return branches(inner)
+    return 0
+
+
 def coarse(node: Node) -> Node:
     """An expression that matches wherever this one does, and that counts to no more than four."""
     match node:
@@ -163,6 +175,25 @@ def coarse(node: Node) -> Node:
         case Alt(branches):
             return Alt(tuple(map(coarse, branches)))
     return node
+
+
+def around(node: Node) -> float:
+    """Characters on either side of any character of a match, in which all stands that it depends
+    on, and one more."""
+    # guard: C14.near-reach -> return 8
+    return extent(node).reach + _behind(node) + 2
+
+
+def _behind(node: Node) -> float:
+    """Characters before a match that conditions look at."""
+    match node:
+        case Lookaround(inner, behind=True):
+            return extent(inner).most
+        case Seq(parts) | Alt(parts):
+            return max(map(_behind, parts), default=0)
+        case Repeat(inner):
+            return _behind(inner)
+    return 0
 
 
 def near_words(words: Sequence[str], node: Node) -> Node:
@@ -192,12 +223,24 @@ def telling(node: Node) -> Node:
 
 
 def _from_distinct(parts: Sequence[Node], least: int) -> tuple[Node, ...]:
-    """From the first part that tells on, if that is of so many characters."""
+    """From the first part that tells on, if that is of so many characters, with the letters before
+    it that are always the same: what is left of a word without them is in others, too."""
     for at, part in enumerate(parts):
         if _is_distinct(part):
+            while at and _is_letter(parts[at - 1]):
+                at -= 1
             rest = tuple(parts[at:])
             return rest if extent(Seq(rest)).least >= least else ()
     return ()
+
+
+def _is_letter(part: Node) -> bool:
+    """One, in upper or lower case."""
+    if not isinstance(part, Chars):
+        return False
+    members = _members(part.set)
+    letters = "".join(members or ()).lower()
+    return letters.isalpha() and len(set(letters)) == 1
 
 
 def _is_gap(part: Node) -> bool:
@@ -223,6 +266,19 @@ def starts_with_words(node: Node) -> bool:
             for part in parts:
                 if extent(part).most > 0:
                     return starts_with_words(part)
+    return False
+
+
+def starts_with_pairs(node: Node) -> bool:
+    """Whether every match begins with one of several pairs of characters, and what follows is no
+    word."""
+    match node:
+        case Alt(branches):
+            return all(extent(branch).most == _LEAST_WORD for branch in branches)
+        case Seq(parts):
+            for part in parts:
+                if extent(part).most > 0:
+                    return starts_with_pairs(part)
     return False
 
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import hyperscan
 
 from gateway.classify.gate import necessary, triggers
-from gateway.classify.gate.database import DatabaseExpression, Hits, PatternDatabase, scan_all
+from gateway.classify.gate.database import (
+    A_DIGIT,
+    A_LIST,
+    DatabaseExpression,
+    PatternDatabase,
+    Signs,
+)
 from gateway.classify.gate.needs import ExpressionNeed, Needs
-from gateway.classify.gate.triggers import CHARACTERS, DIGITS, RUNS, WORDS, Trigger, TriggerCheck
+from gateway.classify.gate.triggers import (
+    CHARACTERS,
+    DIGIT_RUNS,
+    DIGITS,
+    RUNS,
+    WORDS,
+    Trigger,
+    TriggerCheck,
+)
 from gateway.classify.patterns.alphabet import Alphabet, CharSet
 from gateway.classify.patterns.syntax import Node, char_sets, parse
 
@@ -22,8 +34,10 @@ _TOGETHER = 40
 microsecond for each database."""
 _FAMILIES = frozenset({"StreetAddress"})
 """Recognizers with many long expressions, which Hyperscan does not take together with others."""
-_DIGITS_IN_A_ROW = (DIGITS, 8, 10)
-"""Expressions that need so many are looked for together."""
+_NEAR, _NEAR_NUMBER = 64, 256
+"""Characters round a sign, and round a number, in which what it stands for is looked for alone."""
+_FEW_BRANCHES = 12
+"""Alternatives of an expression that begins with a digit, with which it is a small automaton."""
 _DOTALL, _CASELESS = 16, 2  # flags of re and regex
 _ASCII = (1 << 128) - 1
 """The bytes that a text of ASCII is made of."""
@@ -33,43 +47,12 @@ BytesFor = Callable[[CharSet], int]
 @dataclass(frozen=True, slots=True)
 class TriggerExpressions:
     """Expressions to look for where there is a sign of them, and what a hit of each asks for.
-    Without databases the sign says it all."""
+    Without databases the sign says it all. `around`: the characters before and behind the end of a
+    sign in which all matches stand that it is a sign of; 0 is the whole text."""
 
     databases: tuple[PatternDatabase, ...]
-    looks: tuple[TriggerCheck, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Signs:
-    """What is looked for first: in `numbered`, what needs a digit, and so only where there is one.
-    `asks` has, for each sign, the number of its question; that of a digit is `A_DIGIT`."""
-
-    plain: tuple[PatternDatabase, ...]
-    numbered: tuple[PatternDatabase, ...]
-    asks: tuple[int, ...]
-
-    def triggered(self, hits: Hits, encoded: bytes) -> set[int] | None:
-        """The questions to ask where `plain` has these hits; None if something is found that
-        settles it."""
-        triggered = {self.asks[number] for number, _ in hits}
-        if A_DIGIT in triggered:
-            triggered.discard(A_DIGIT)
-            more = scan_all(self.numbered, encoded)
-            if more is None:
-                return None
-            triggered.update([self.asks[number] for number, _ in more])
-        return triggered
-
-
-A_DIGIT = -1
-
-
-@dataclass(frozen=True, slots=True)
-class DigitExpressions:
-    """Expressions that need so many digits in a row."""
-
-    least_digits: int
-    databases: tuple[PatternDatabase, ...]
+    checks: tuple[int, ...]  # of TriggerCheck
+    around: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +61,6 @@ class Compiled:
     ascii: Signs  # that can stand in ASCII text
     beyond: Signs  # all
     questions: tuple[TriggerExpressions, ...]
-    numbers: tuple[DigitExpressions, ...]  # few digits first; asked where there is a number
-    rows: (
-        PatternDatabase  # each end of a NUMBER, of a LIST and of numbers over lines, in this order
-    )
-
-
-NUMBER, LIST = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +70,13 @@ class _SignGroup:
     signs: tuple[Node, ...]
     sought: tuple[tuple[DatabaseExpression, TriggerCheck], ...]
     family: str  # signs of one are looked for in one database
+    farthest: int = 0  # characters, up to which matches are looked for near their sign
+
+    @property
+    def around(self) -> int:
+        """As of the question; 0 where a match may reach farther than it is to be looked for."""
+        around = max(necessary.around(sought.node) for sought, _ in self.sought)
+        return int(around) if around <= self.farthest and not self.settled else 0
 
     @property
     def settled(self) -> bool:
@@ -117,27 +100,23 @@ def compiled(needs: Needs) -> Compiled:
         (need, parse(need.expression, need.flags))
         for need in {(n.expression, n.flags, n.words): n for n in needs.needs}.values()
     ]
-    wanted = [(_sought(need, node), need, node) for need, node in own if not _is_number(node)]
-    groups = [*_trigger_groups(listed), *_need_groups(wanted)]
-    others = [node for _, node in own]
+    lists = [t for t in listed if t.check is TriggerCheck.NUMBER and t.name != triggers.NUMBER]
+    groups = [
+        *_trigger_groups(t for t in listed if t.check is not TriggerCheck.NUMBER),
+        *_number_groups([(n, node) for n, node in own if _is_number(n, node)]),
+        *_need_groups([(n, node) for n, node in own if not _is_number(n, node)]),
+    ]
+    others = [*(node for _, node in own), *map(_parsed, lists)]
     alphabet = Alphabet.from_sets(
         {chars for node in (*_nodes(groups), *others) for chars in char_sets(node)}
     )
     class_bytes = functools.cache(alphabet.class_bytes)
-    in_ascii, beyond = _signs(groups, class_bytes)
-    rows = [
-        DatabaseExpression(name, _parsed(trigger), each=True)
-        for name in (triggers.NUMBER, triggers.LIST, triggers.OVER_LINES)
-        for trigger in listed
-        if trigger.name == name
-    ]
+    in_ascii, beyond = _signs(groups, lists, class_bytes)
     return Compiled(
         alphabet,
         in_ascii,
         beyond,
         tuple(_question(one, class_bytes) for one in groups),
-        tuple(_numbers([(need, node) for need, node in own if _is_number(node)], class_bytes)),
-        PatternDatabase.compile(rows, class_bytes),
     )
 
 
@@ -160,45 +139,45 @@ def _trigger_groups(listed: Iterable[Trigger]) -> Iterator[_SignGroup]:
         )
 
 
-def _need_groups(
-    wanted: Iterable[tuple[DatabaseExpression, ExpressionNeed, Node]],
-) -> Iterator[_SignGroup]:
+def _number_groups(own: Sequence[tuple[ExpressionNeed, Node]]) -> Iterator[_SignGroup]:
+    if own:
+        sign = next(t for t in triggers.all_triggers() if t.name == triggers.NUMBER)
+        sought = tuple((_sought(need, node), TriggerCheck.FIRE) for need, node in own)
+        yield _SignGroup((_parsed(sign),), sought, sign.family, _NEAR_NUMBER)
+
+
+def _need_groups(own: Iterable[tuple[ExpressionNeed, Node]]) -> Iterator[_SignGroup]:
     same_sign: dict[tuple[str, int], list[DatabaseExpression]] = {}
-    for sought, need, node in wanted:
+    for need, node in own:
+        sought = _sought(need, node)
         if necessary.requires(node, "@"):
             same_sign.setdefault(("@", 0), []).append(sought)
         elif need.sign:
             same_sign.setdefault((need.sign, need.flags), []).append(sought)
         else:
-            sign = sought.node if need.words else necessary.telling(node)
+            sign = node if need.words else necessary.telling(node)
             yield _SignGroup((sign,), ((sought, TriggerCheck.FIRE),), _family(need, sign))
     for (written, flags), together in same_sign.items():
         alternatives = tuple((sought, TriggerCheck.FIRE) for sought in together)
         sign = parse(written, flags)
         begins = necessary.starts_with_mark(sign) or necessary.starts_with_words(sign)
-        yield _SignGroup((sign,), alternatives, WORDS if begins else RUNS)
+        yield _SignGroup((sign,), alternatives, WORDS if begins else _run_family(sign), _NEAR)
 
 
 def _family(need: ExpressionNeed, sign: Node) -> str:
-    if necessary.starts_with_digit(sign):
-        return RUNS
+    if necessary.starts_with_digit(sign) or necessary.starts_with_pairs(sign):
+        return _run_family(sign)
     return need.recognizer if need.recognizer in _FAMILIES else WORDS
 
 
-def _numbers(
-    own: Sequence[tuple[ExpressionNeed, Node]], class_bytes: BytesFor
-) -> Iterator[DigitExpressions]:
-    """Most numbers of a text are short: dates, years, amounts."""
-    for least, most in itertools.pairwise((*_DIGITS_IN_A_ROW, sys.maxsize)):
-        sought = [
-            _sought(need, node) for need, node in own if least <= necessary.digit_run(node) < most
-        ]
-        yield DigitExpressions(least, _groups(sought, class_bytes))
+def _run_family(sign: Node) -> str:
+    few = necessary.starts_with_digit(sign) and necessary.branches(sign) <= _FEW_BRANCHES
+    return DIGIT_RUNS if few else RUNS
 
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """`number`: what it is reported with. `asks`: the number of a question, or `A_DIGIT`."""
+    """`number`: what it is reported with. `asks`: as in `Signs`."""
 
     number: int
     asks: int
@@ -207,7 +186,9 @@ class _Sign:
     sought: DatabaseExpression
 
 
-def _signs(groups: Sequence[_SignGroup], class_bytes: BytesFor) -> tuple[Signs, Signs]:
+def _signs(
+    groups: Sequence[_SignGroup], lists: Iterable[Trigger], class_bytes: BytesFor
+) -> tuple[Signs, Signs]:
     """Of ASCII text, and of any, with one numbering. What needs no digit is looked for in nearly
     every text, and has databases of its own for ASCII: of characters beyond it that are the same
     but for their case, and of words in other scripts, Hyperscan makes many strings to look for.
@@ -215,17 +196,21 @@ def _signs(groups: Sequence[_SignGroup], class_bytes: BytesFor) -> tuple[Signs, 
     signs: list[_Sign] = []
     for at, one in enumerate(groups):
         for node in one.signs:
-            sought = DatabaseExpression("sign", node, stops=one.stops)
+            sought = DatabaseExpression("sign", node, one.stops, each=one.around > 0)
             signs.append(_Sign(len(signs), at, one.family, one.numbered, sought))
     digit = DatabaseExpression("digit", parse(r"\d", 0))
     signs.append(_Sign(len(signs), A_DIGIT, CHARACTERS, False, digit))
+    for trigger in lists:
+        sought = DatabaseExpression(trigger.name, _parsed(trigger), each=True)
+        signs.append(_Sign(len(signs), A_LIST, trigger.family, True, sought))
     asks = tuple(sign.asks for sign in signs)
+    near = frozenset(at for at, one in enumerate(groups) if one.around)
     beyond = _by_family([sign for sign in signs if not sign.numbered], class_bytes)
     ascii_ = _by_family(
         list(_in_ascii(signs, class_bytes)), lambda chars: class_bytes(chars) & _ASCII
     )
     numbered = _by_family([sign for sign in signs if sign.numbered], class_bytes)
-    return Signs(ascii_, numbered, asks), Signs(beyond, numbered, asks)
+    return Signs(ascii_, numbered, asks, near), Signs(beyond, numbered, asks, near)
 
 
 def _in_ascii(signs: Iterable[_Sign], class_bytes: BytesFor) -> Iterator[_Sign]:
@@ -239,28 +224,40 @@ def _in_ascii(signs: Iterable[_Sign], class_bytes: BytesFor) -> Iterator[_Sign]:
 
 
 def _by_family(signs: Sequence[_Sign], class_bytes: BytesFor) -> tuple[PatternDatabase, ...]:
-    return tuple(
-        database
-        for family in dict.fromkeys(sign.family for sign in signs)
-        for database in _together(
-            [(sign.number, sign.sought) for sign in signs if sign.family == family], class_bytes
-        )
-    )
+    databases: list[PatternDatabase] = []
+    for family in dict.fromkeys(sign.family for sign in signs):
+        own = [(sign.number, sign.sought) for sign in signs if sign.family == family]
+        for group in [[one] for one in own] if family == RUNS else [own]:
+            databases += _together(group, class_bytes)
+    return tuple(databases)
 
 
 def _question(one: _SignGroup, class_bytes: BytesFor) -> TriggerExpressions:
-    looks = tuple(check for _, check in one.sought)
+    checks = tuple(check.value for _, check in one.sought)
     if one.settled:
-        return TriggerExpressions((), looks)
-    return TriggerExpressions(_groups([sought for sought, _ in one.sought], class_bytes), looks)
+        return TriggerExpressions((), checks)
+    databases = _groups([sought for sought, _ in one.sought], class_bytes)
+    return TriggerExpressions(databases, checks, one.around)
 
 
 def _groups(
     sought: Sequence[DatabaseExpression], class_bytes: BytesFor
 ) -> tuple[PatternDatabase, ...]:
-    numbered = list(enumerate(sought))
-    groups = [numbered[at : at + _TOGETHER] for at in range(0, len(numbered), _TOGETHER)]
+    """In one database, or those with the same beginnings in one: digits, words, others."""
+    kinds: dict[str, list[tuple[int, DatabaseExpression]]] = {}
+    for number, one in enumerate(sought):
+        kind = _begins_with(one.node) if len(sought) > _TOGETHER else ""
+        kinds.setdefault(kind, []).append((number, one))
+    groups = [
+        own[at : at + _TOGETHER] for own in kinds.values() for at in range(0, len(own), _TOGETHER)
+    ]
     return tuple(database for group in groups for database in _together(group, class_bytes))
+
+
+def _begins_with(node: Node) -> str:
+    if necessary.starts_with_digit(node):
+        return DIGIT_RUNS
+    return WORDS if necessary.starts_with_words(node) else RUNS
 
 
 def _together(
@@ -314,7 +311,10 @@ def _parsed(trigger: Trigger) -> Node:
     return parse(trigger.expression, _DOTALL | (_CASELESS if trigger.caseless else 0))
 
 
-def _is_number(node: Node) -> bool:
+def _is_number(need: ExpressionNeed, node: Node) -> bool:
+    """Whether it is looked for round numbers alone."""
+    if need.words or necessary.around(node) > _NEAR_NUMBER:
+        return False
     return necessary.digit_run(node) >= DIGITS and not necessary.requires(node, "@")
 
 

@@ -162,9 +162,15 @@ def text_from_codes(codes: list[int]) -> str | None:
     return text
 
 
-def says_something(text: str) -> bool:
-    """Whether it holds a run of base64, base32 or hex that decodes to text, or is a blob."""
-    return any(True for m in _BASE64.finditer(text) for _ in _readings(m[0]))
+def runs_in(text: str) -> list[str]:
+    """What may be base64, base32 or hex."""
+    matches: list[str] = _BASE64.findall(text)
+    return matches
+
+
+def has_reading(run: str) -> bool:
+    """Whether it decodes to text, or is a blob."""
+    return any(True for _ in _readings(run))
 
 
 def says_something_in_lines(text: str) -> bool:

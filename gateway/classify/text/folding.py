@@ -81,27 +81,39 @@ def hides_text(text: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """The whole text in its plain spelling; the same object when there is nothing to do."""
-    lines = fold_lines(text)
-    return text if lines is None else "\n".join(lines)
+    """A text in its plain spelling, of which each line is one by itself; the same object when there
+    is nothing to do."""
+    if text.isascii() and not _may_change(text):
+        return text
+    return plain(decoded(text))
 
 
 def decoded(text: str) -> str:
     """With nothing but percent signs, entities, escapes and the like decoded."""
     if not any(sign in text for sign in _ENCODING):
         return text
-    for _ in range(_ROUNDS):
-        before, text = text, "\n".join(map(_decode, text.split("\n")))
-        if text == before:
-            break
-    return text
+    return "\n".join(map(_decode, text.split("\n")))
+
+
+def plain(text: str) -> str:
+    """What is decoded, in its plain spelling."""
+    if not text.isascii():
+        lines = [
+            line if line.isascii() else _MARKS.sub("", _plain(line)) for line in text.split("\n")
+        ]
+        text = "\n".join(lines)
+    if not (text.isascii() and text.isprintable()):
+        text = _DROPPED.sub("", text)
+    if "<" in text or "*" in text or "`" in text or "__" in text or "~~" in text:
+        text = _MARKUP.sub("", text)
+    return collapsed(text)
 
 
 def fold_lines(text: str) -> list[str] | None:
     """Each line of it; None when there is nothing to do."""
     if text.isascii() and not _may_change(text):
         return None
-    return [fold_line(line) for line in text.split("\n")]
+    return [fold(line) for line in text.split("\n")]
 
 
 def changes(text: str, lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
@@ -137,26 +149,6 @@ def _may_change(text: str) -> bool:
     return not text.isprintable() and _CONTROL.search(text) is not None
 
 
-def fold_line(line: str) -> str:
-    if line.isascii() and not _may_change(line):
-        return line
-    for _ in range(_ROUNDS):
-        decoded = _decode(line)
-        if decoded == line:
-            break
-        line = decoded
-    if not line.isascii():
-        line = _plain(line)
-        line = _MARKS.sub("", line)
-    if not (line.isascii() and line.isprintable()):
-        line = _DROPPED.sub("", line)
-    if "<" in line or "*" in line or "`" in line or "__" in line or "~~" in line:
-        line = _MARKUP.sub("", line)
-    if not any(pair in line for pair in _PAIRS):
-        return line
-    return collapsed(line)
-
-
 def unmarked(text: str) -> str:
     """A text that has nothing to decode and no tags, without its marks and control characters."""
     octets = text.encode("utf-8", "surrogatepass").translate(None, _CONTROLS)
@@ -180,6 +172,14 @@ def without_soft_breaks(text: str) -> str:
 
 
 def _decode(line: str) -> str:
+    for _ in range(_ROUNDS):
+        before, line = line, _decode_once(line)
+        if line == before:
+            break
+    return line
+
+
+def _decode_once(line: str) -> str:
     if "\\" in line:
         line = _unescaped(line)
     if "&" in line:
@@ -242,7 +242,9 @@ def _plain(line: str) -> str:
 
 
 def _in_usual_characters(line: str) -> str:
-    line = unicodedata.normalize("NFKC", line.translate(_VISIBLE_TAGS)).translate(_COMMON)
+    if _TAG.search(line):
+        line = line.translate(_VISIBLE_TAGS)
+    line = _BEYOND_ASCII.sub(_common_run, unicodedata.normalize("NFKC", line))
     if _ALIKE_LETTER.search(line):
         line = _WORD.sub(lambda m: _latin(m[0]), line)
     return line
@@ -257,6 +259,13 @@ class _Common(dict[int, str]):
 
 
 _COMMON = _Common()
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+def _common_run(match: re.Match[str]) -> str:
+    return match[0].translate(_COMMON)
+
+
 _VISIBLE_TAGS = {tag: chr(tag - _TAGS.start) for tag in _TAGS if tag >= _TAGS.start + 0x20}
 
 

@@ -77,8 +77,8 @@ class NumberRun:
         return (len(between) == 1 or not between & _LIST_SEPARATORS) and _grouped(self.groups)
 
 
-def runs(text: str) -> Iterator[NumberRun]:
-    if "\n" in text and "(" in text:  # on one line recognizers read it as it stands
+def runs(text: str, over_lines: bool) -> Iterator[NumberRun]:
+    if over_lines and "(" in text:  # on one line recognizers read it as it stands
         text = _AREA.sub(r" \1 ", text)
     for match in _RUN.finditer(text):
         run = match[0]
@@ -97,8 +97,9 @@ def runs(text: str) -> Iterator[NumberRun]:
             )
 
 
-def forms(text: str) -> Iterator[NumberForm]:
-    for run in runs(text):
+def forms(text: str, over_lines: bool | None = None) -> Iterator[NumberForm]:
+    """`over_lines`: whether the text, or what it is a part of, has several."""
+    for run in runs(text, "\n" in text if over_lines is None else over_lines):
         if run.is_card:
             yield NumberForm("", run.start, run.end, is_card=True)
         before = text[max(0, run.start - CONTEXT) : run.start]
@@ -109,14 +110,6 @@ def forms(text: str) -> Iterator[NumberForm]:
         before = text[max(0, match.start() - CONTEXT) : match.start()]
         for written in _list_numbers(_elements(match[0])):
             yield NumberForm(before + written, match.start(), match.end())
-
-
-def says_more(text: str) -> bool:
-    """Whether there is a number in another form in it."""
-    if any(run.is_card or any(True for _ in _written(run, False)) for run in runs(text)):
-        return True
-    lists = (_elements(match[0]) for match in _LIST.finditer(text))
-    return any(True for elements in lists for _ in _list_numbers(elements))
 
 
 def _written(run: NumberRun, international: bool) -> Iterator[tuple[str, bool]]:

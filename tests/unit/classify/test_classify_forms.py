@@ -203,13 +203,24 @@ def test_what_is_cut_off_by_a_bound_counts_as_hidden() -> None:
 @given(st.text(max_size=300))
 def test_folding_is_total_and_plain_text_is_left_alone(text: str) -> None:
     folded = folding.fold(text)
-    assert folding.fold_line("plain words, and 12 numbers") == "plain words, and 12 numbers"
+    assert folding.fold("plain words, and 12 numbers") == "plain words, and 12 numbers"
     for form, start, end in folding.changes(
-        text, [folding.fold_line(line) for line in text.split("\n")]
+        text, [folding.fold(line) for line in text.split("\n")]
     ):
         assert 0 <= start <= end <= len(text)
         assert form is not None
     assert isinstance(folded, str)
+
+
+@settings(max_examples=300)
+@given(
+    st.text(
+        st.sampled_from("a1B@ .-/_+*`\n\r\x00%2D=&#;\\nux<b>\u00a0\u202e\u202c\u0430\u0301"),
+        max_size=60,
+    )
+)
+def test_each_line_is_folded_by_itself(text: str) -> None:
+    assert folding.fold(text) == "\n".join(map(folding.fold, text.split("\n")))
 
 
 def test_the_evasion_set(scanner: PresidioScanner, kit: Any) -> None:

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
-from gateway.classify.gate.database import PatternDatabase
+from gateway.classify.gate.database import PatternDatabase, Signs
 from gateway.classify.gate.evidence import Evidence
 from gateway.classify.gate.gate import Gate
-from gateway.classify.gate.plan import Signs
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.classify.verdicts import patterns as module

@@ -86,6 +86,16 @@ def test_marks_around_the_lines_of_a_number_do_not_hide_it(mark: str, gate: Arme
     assert not gate.clear(f"**Passport number:**\n\n{mark.format('X1234567')}")
 
 
+def test_parentheses_are_read_by_the_lines_of_the_whole_text(
+    gate: ArmedGate, scanner: PresidioScanner
+) -> None:
+    """The scan takes them for those of an area code where a text has several lines."""
+    text = "see below\nid (536) 90 4399 ok"
+    assert scanner.scan(text)
+    assert not gate.clear(text)
+    assert gate.clear(text.replace("\n", " "))
+
+
 def test_a_recognizer_of_an_unknown_kind_makes_the_gate_fire_always(tmp_path: Path) -> None:
     needs = recognizer_needs([Oracle()], TYPES, THRESHOLD)
     assert needs.unknown == ("Oracle",)

@@ -11,10 +11,10 @@ import regex
 
 from gateway.classify.gate import necessary, plan, triggers
 from gateway.classify.gate.armed import dump, load
-from gateway.classify.gate.database import DatabaseExpression, PatternDatabase, scan_all
-from gateway.classify.gate.gate import Gate
+from gateway.classify.gate.database import DatabaseExpression, PatternDatabase, Signs, scan_all
+from gateway.classify.gate.gate import Gate, near
 from gateway.classify.gate.needs import ExpressionNeed, Needs
-from gateway.classify.gate.recognized import SIGNS
+from gateway.classify.gate.recognized import IBAN, SIGNS
 from gateway.classify.gate.triggers import DIGITS
 from gateway.classify.patterns.alphabet import Alphabet
 from gateway.classify.patterns.superset import Superset
@@ -26,18 +26,19 @@ _TRIES = 10
 _PLENTY = "".join(map(chr, range(9, 0x250))) + "\u0660\u2013\uff11\u0430\u03bf\u0301"
 
 
-def written(node: Node, rng: random.Random) -> str:
-    """A text that the expression matches, conditions on neighbours apart."""
+def written(node: Node, rng: random.Random, more: int = 3) -> str:
+    """A text that the expression matches, conditions on neighbours apart, with so many repetitions
+    more than there must be, at most."""
     match node:
         case Chars(found):
             return rng.choice(_members(found))
         case Seq(parts):
-            return "".join(written(part, rng) for part in parts)
+            return "".join(written(part, rng, more) for part in parts)
         case Alt(branches):
-            return written(rng.choice(branches), rng)
+            return written(rng.choice(branches), rng, more)
         case Repeat(inner, least, most):
-            times = rng.randint(least, int(min(most, least + 3)))
-            return "".join(written(inner, rng) for _ in range(times))
+            times = rng.randint(least, int(min(most, least + more)))
+            return "".join(written(inner, rng, more) for _ in range(times))
     return ""
 
 
@@ -51,8 +52,11 @@ def _members(found: object) -> str:
 def _asked(needs: Needs) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     """Each expression with its signs."""
     own = [(need, parse(need.expression, need.flags)) for need in needs.needs]
-    wanted = [(plan._sought(n, node), n, node) for n, node in own if not plan._is_number(node)]
-    listed = (*plan._trigger_groups(triggers.all_triggers()), *plan._need_groups(wanted))
+    listed = (
+        *plan._trigger_groups(triggers.all_triggers()),
+        *plan._number_groups([(n, node) for n, node in own if plan._is_number(n, node)]),
+        *plan._need_groups([(n, node) for n, node in own if not plan._is_number(n, node)]),
+    )
     for one in listed:
         for sought, _ in one.sought:
             yield sought.node, one.signs
@@ -145,6 +149,7 @@ def test_every_sign_given_by_hand_is_in_use(scanner: PresidioScanner) -> None:
         (r"\d{3}-\d\d", r"\d{3}-\d\d"),  # it starts with a digit already
         (r"(?<!x)\d{3}-\d\d", r"(?<!x)\d{3}-\d\d"),
         (r"[A-Z]\w{0,30} (?:road|lane) \d{1,3}", r"(?:road|lane) \d{1,3}"),
+        (r"(?i)[^x]{9}[Pp](?:an|ermit) \d{5}", r"(?i)[Pp](?:an|ermit) \d{5}"),  # else "an" is one
         (r"\d [^\d]{0,50}\b(?:NY|CA) \d{5}", r"(?:NY|CA) \d{5}"),  # behind a gap
         (r"[A-Z]{3}\d", r"[A-Z]{3}\d"),  # too little would be left
         (r"[a-z]?(?:x|yy)[a-z]{9}", r"[a-z]?(?:x|yy)[a-z]{9}"),  # one letter is in any text
@@ -202,9 +207,9 @@ _LENGTHS = range(DIGITS, 14)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def asked(signs: plan.Signs, encoded: bytes) -> set[int] | None:
-    hits = scan_all(signs.plain, encoded)
-    return None if hits is None else signs.triggered(hits, encoded)
+def asked(signs: Signs, encoded: bytes) -> set[int] | None:
+    found = signs.find(encoded)
+    return None if found is None else found.questions | set(found.near)
 
 
 def test_a_settled_sign_stops_and_others_ask(few: plan.Compiled) -> None:
@@ -240,6 +245,38 @@ def test_a_number_is_looked_for_from_its_least_digits_on(few: plan.Compiled) -> 
         sent = [not gate.clear(f"it is {number}{_LETTERS[digits]} then") for number in numbers]
         assert all(sent), digits
         assert gate.clear(f"it is {'7' * (digits - 1)}{_LETTERS[digits]} then"), digits
+
+
+_MORE = 120  # characters between a label and its number, at most
+
+
+def test_near_a_sign_stands_what_stands_in_the_whole_text(scanner: PresidioScanner) -> None:
+    """What is asked near its signs alone is found wherever it would be found by asking all of a
+    text, however far a label stands from its number."""
+    rng = random.Random(3)
+    own = [(need, parse(need.expression, need.flags)) for need in scanner.needs().needs]
+    nodes = [node for need, node in own if plan._is_number(need, node)][::4]
+    nodes += [node for need, node in own if need.expression == IBAN]
+    wanted = Needs(tuple(need for need, node in own if node in nodes))
+    compiled = plan.compiled(wanted)
+    near_ones = [(at, q) for at, q in enumerate(compiled.questions) if q.around]
+    assert len(near_ones) == 2
+    matches = 0
+    for node in nodes:
+        for more in (3, _MORE) * _TRIES:
+            before, behind = (_FILLER[: rng.randrange(len(_FILLER))] for _ in range(2))
+            encoded = compiled.alphabet.encode(f"{before} {written(node, rng, more)} {behind}")
+            signs = compiled.beyond.find(encoded)
+            for at, question in near_ones:
+                whole = scan_all(question.databases, encoded) is None
+                if signs is not None:
+                    windows = near(encoded, signs.near.get(at, [0]), question.around)
+                    assert whole == any(scan_all(question.databases, w) is None for w in windows)
+                    matches += whole
+    assert matches > 5 * len(nodes)
+
+
+_FILLER = "In 2023, five of 12 teams met; " * 20
 
 
 def test_databases_report_the_numbers_they_are_given() -> None:

@@ -127,7 +127,7 @@ def _may_fold(char: str) -> bool:
 
 def _shown(text: str) -> bool:
     """Whether folding puts something of ASCII where there was none, or takes a character away."""
-    folded = folding.fold_line(text)
+    folded = folding.fold(text)
     return folded != text and folded.isascii() and not _OF_NO_VALUE & set(folded)
 
 
