@@ -109,7 +109,7 @@ _BEFORE = 40
 _DRUG = re.compile(r"\A\d{4,5}-\d{3,4}-\d\d?\Z")
 """National Drug Code (FDA, 21 CFR 207.33): labeler, product, package."""
 _DRUG_WORD = re.compile(r"\b(?:ndcs?|national drug codes?)\b", re.IGNORECASE)
-_NO_DRUG = re.compile(rf"[.!?;]\s|(?<![^\W_])(?:{_WORDS}|{_VERBS})", re.IGNORECASE)
+_NO_DRUG = re.compile(rf"[.!?;]\s|(?<![^\W_])(?:{_WORDS}|{VERBS})", re.IGNORECASE)
 _LIST = 240  # characters of a list of numbers behind the word for them
 _AND = r"(?:\s?[,;/]|\s(?:and|und|et|y|e|i|or|oder|ou|o))?\s{1,2}"
 _PAIRS = re.compile(r"\d\d(?: \d\d){4}")
