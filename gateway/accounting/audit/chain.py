@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from gateway.accounting.audit.merkle import Frontier, leaf_hash
+from gateway.accounting.audit.merkle import Frontier, leaf_hash, leaf_hashes
 
 NO_HASH = bytes(32)
 _TAIL = b',"hash":"'
@@ -64,16 +64,16 @@ class ChainHead:
 
     def add(self, records: Sequence[bytes]) -> bytes:
         """The lines of these records, with their ends; the head moves on."""
-        tree, before, lines = self.tree, self.hash, []
-        for record in records:
-            line, before = sealed(tree.size, record, before)
-            tree.add(sha256(b"\x00" + line).digest())  # as `leaf_hash` has it
+        tree, before, lines = self.tree, self.hash, list[bytes]()
+        for seq, record in enumerate(records, tree.size):
+            line, before = sealed(seq, record, before)
             lines.append(line)
         self.hash = before
+        tree.extend(leaf_hashes(lines))
         lines.append(b"")
         return b"\n".join(lines)
 
     def follow(self, line: bytes) -> None:
         """Move on over a line (without its end) that was written before. Raises BadLine."""
         self.hash = checked(line, self.tree.size, self.hash)
-        self.tree.add(leaf_hash(line))
+        self.tree.extend([leaf_hash(line)])
