@@ -55,6 +55,7 @@ class Counts:
 
 def _generated(base: type) -> Iterator[tuple[CodeType, str]]:
     """Code that `dataclass` and `NamedTuple` made, with the name of its class."""
+    made: type
     for made in type.__subclasses__(base):
         for name in ("__init__", "__new__", "__hash__", "__eq__"):
             code = getattr(vars(made).get(name), "__code__", None)

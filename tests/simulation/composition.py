@@ -209,7 +209,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         plan=plan,
         parts=parts,
         admission=Admission(limits),
-        accounts=Accounts(log, METRICS, clock, lambda: "policy", ledger, witness.before_dispatch),
+        accounts=Accounts(log, METRICS, clock, "policy", ledger, witness.before_dispatch),
         watch=Watch(states, _learn_nothing, METRICS),
         tending=CanaryRunner(
             parts.registry,
