@@ -112,6 +112,8 @@ class Measures:
         metrics.attempts.labels(endpoint, zone, result).inc(len(some))
         if spent_usd := sum(map(_price_usd, some)):
             metrics.spend_usd.labels(endpoint, zone).inc(spent_usd)
+        if result == "served":
+            metrics.attempt_seconds.labels(endpoint, model).observe_all(took_s)
         name = operation.metric
         if not name:
             return

@@ -71,6 +71,7 @@ class CallAccount:
         "_accounts",
         "_begun",
         "_begun_s",
+        "_id",
         "_number",
         "_recorded_classification",
         "_recorded_decision",
@@ -91,7 +92,7 @@ class CallAccount:
         accounts.measures.number = number = accounts.measures.number + 1
         self._accounts = accounts
         self._request = request
-        self._number = number
+        self._id, self._number = request.record_id, number
         self._begun: dict[str, Any] | None = None  # what was decided, once that is handed over
         self._recorded_classification: Classification | None = None  # what that tells
         self._recorded_decision: Decision | None = None
@@ -148,7 +149,7 @@ class CallAccount:
         usage = cost.usage
         accounts.ledger.post(make_entry((
             accounts.wall_s(),
-            request.record_id,
+            self._id,
             request.tenant,
             model,
             attempt.endpoint,
@@ -217,7 +218,7 @@ class CallAccount:
         else:
             record = {
                 "kind": "end",
-                "id": request.record_id,
+                "id": self._id,
                 "number": self._number,
                 "took_s": _rounded(took_s),
                 "total_tokens": self.total_tokens,
@@ -243,7 +244,7 @@ class CallAccount:
         if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
             accounts.measures.streamed(request, attempts[-1], now_s - self._begun_s)
         if accounts.debug:
-            fields = logs.call_fields(request.record_id, request.record_trace)
+            fields = logs.call_fields(self._id, request.record_trace)
             _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=fields)
         if settling is not None:
             request.trace.end(settling, {})
@@ -275,7 +276,7 @@ class CallAccount:
         return {
             "kind": "intent",
             "time": int(self._accounts.wall_s() * _MILLI) / _MILLI,
-            "id": request.record_id,
+            "id": self._id,
             "number": self._number,
             "sent_as": attempt["sent_as"],
             "endpoint": attempt["endpoint"],
@@ -292,7 +293,7 @@ class CallAccount:
         return {
             "kind": "call",
             "time": int(accounts.wall_s() * _MILLI + 0.5) / _MILLI,
-            "id": request.record_id,
+            "id": self._id,
             "number": self._number,
             "trace": request.record_trace,
             "tenant": request.tenant,

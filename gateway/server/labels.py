@@ -64,18 +64,19 @@ def check_parameters(call: TensorCall) -> None:
 def check_document(document: Mapping[str, Any]) -> None:
     """Of a body of the OpenAI API: its own fields, those of the objects that libraries put the
     caller's own fields into, and those of messages. Raises RequestRejected."""
-    _check_keys("field", document)
+    keys = [*document]
     for name in filter(document.__contains__, _OBJECTS):
         inner = document[name]
         while isinstance(inner, dict):
-            _check_keys("field", inner)
+            keys += inner
             inner = inner.get("metadata")
     for name in filter(document.__contains__, _LISTS):
         items = document[name]
         if isinstance(items, list):
             if not _OBJECTS_ALONE.issuperset(map(type, items)):
                 items = [item for item in items if isinstance(item, dict)]
-            _check_keys("field", [*chain.from_iterable(items)])
+            keys += chain.from_iterable(items)
+    _check_keys("field", keys)
 
 
 def _check_keys(kind: str, keys: Iterable[str], known: frozenset[str] = _NONE) -> None:

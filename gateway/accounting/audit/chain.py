@@ -23,13 +23,6 @@ class BadLine(ValueError):
     """What is wrong with a line."""
 
 
-def sealed(seq: int, record: bytes, before: bytes) -> tuple[bytes, bytes]:
-    """The line (without its end) of a record, a JSON object that is not empty; and its hash."""
-    body = b'{"seq":%d,' % seq + record[1:]
-    digest = sha256(before + body).digest()  # guard: B4.line-hash -> digest = sha256(body).digest()
-    return b'%b,"hash":"%b"}' % (body[:-1], hexlify(digest)), digest
-
-
 def checked(line: bytes, seq: int, before: bytes) -> bytes:
     """The hash of a line that follows on `before`. Raises BadLine."""
     body, tail = line[:-_TAIL_BYTES] + b"}", line[-_TAIL_BYTES:]
@@ -63,11 +56,14 @@ class ChainHead:
         return ChainHead(self.hash, self.tree.copy())
 
     def add(self, records: Sequence[bytes]) -> bytes:
-        """The lines of these records, with their ends; the head moves on."""
+        """The lines of these records, JSON objects that are not empty, with their ends; the head
+        moves on."""
         tree, before, lines = self.tree, self.hash, list[bytes]()
         for seq, record in enumerate(records, tree.size):
-            line, before = sealed(seq, record, before)
-            lines.append(line)
+            body = b'{"seq":%d,' % seq + record[1:]
+            # guard: B4.line-hash -> before = sha256(body).digest()
+            before = sha256(before + body).digest()
+            lines.append(b'%b,"hash":"%b"}' % (body[:-1], hexlify(before)))
         self.hash = before
         tree.extend(leaf_hashes(lines))
         lines.append(b"")
