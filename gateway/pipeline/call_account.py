@@ -204,7 +204,7 @@ class CallAccount:
             release()
         now_s = accounts.clock()
         took_s = now_s - request.received_s
-        begun, tried = self._begun, [_attempt(attempt) for attempt in attempts]
+        begun, tried = self._begun, list(map(_attempt, attempts))
         if begun is None:  # sent nowhere, or what was told of it was not kept
             begun = record = self._record(tried)
         # guard: B4.changed-verdict minus 2

@@ -26,6 +26,7 @@ from gateway.core.types import AT_ONCE_BYTES, InferenceRequest, JsonDocument, Wi
 from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.http.head import name_in
+from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, intake
 from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
 from gateway.server.intake import RequestContext
@@ -44,8 +45,10 @@ _EVENTS = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
 
 
 def front(services: Services) -> Front:
+    bounds = intake.json_bounds(services.limits)
     calls: dict[str, Call] = {
-        path: partial(_OpenAiRequestHead, services, op) for path, op in by_path().items()
+        path: partial(_OpenAiRequestHead, services, bounds, operation)
+        for path, operation in by_path().items()
     }
     return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
 
@@ -86,12 +89,15 @@ class _OpenAiRequestHead(RequestHead):
     __slots__ = ("_bounds", "_operation")
 
     def __init__(
-        self, services: Services, operation: OperationSpec, exchange: HttpExchange
+        self,
+        services: Services,
+        bounds: JsonBounds,
+        operation: OperationSpec,
+        exchange: HttpExchange,
     ) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
-        self._operation = operation
-        self._bounds = intake.json_bounds(services.limits)
+        self._operation, self._bounds = operation, bounds
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
