@@ -156,7 +156,7 @@ def _bound(request: InferenceRequest) -> Usage:
     call = request.payload
     if not isinstance(call, DocumentCall):
         return Usage(sum(len(t.data) for t in call.inputs), UNSAID_OUTPUT)
-    given = len(strictjson.dumps(call.document))
+    given = call.json_bytes or len(strictjson.dumps(call.document))
     return Usage(given, _most_written(call.document) if call.operation.writes else 0)
 
 

@@ -108,18 +108,21 @@ class _OpenAiRequestHead(RequestHead):
         if len(body) > AT_ONCE_BYTES:
             return self._parse_request(body, arrival)
         depth = self.services.limits.max_json_depth
-        return self._request(strictjson.load_object(body, depth, self._bounds), arrival, 0)
+        document, json_bytes = strictjson.sized_object(body, depth, self._bounds)
+        return self._request(document, json_bytes, arrival, 0)
 
     async def _parse_request(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
         depth = self.services.limits.max_json_depth
-        document = await asyncio.to_thread(strictjson.load_object, body, depth, self._bounds)
-        return self._request(document, arrival, len(body))
+        document, json_bytes = await asyncio.to_thread(
+            strictjson.sized_object, body, depth, self._bounds
+        )
+        return self._request(document, json_bytes, arrival, len(body))
 
     def _request(
-        self, document: JsonDocument, arrival: RequestContext, size: int
+        self, document: JsonDocument, json_bytes: int, arrival: RequestContext, size: int
     ) -> InferenceRequest:
         services, terms = self.services, self._terms
-        model, call = read(self._operation, document, services.catalog, size)
+        model, call = read(self._operation, document, services.catalog, size, json_bytes)
         if terms is None or terms.model is not model:
             terms = self.terms(WireProtocol.OPENAI, model)
         return terms.request(arrival, call)
