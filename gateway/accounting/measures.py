@@ -60,7 +60,9 @@ class Measures:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self.number = 0  # of the last call that began; ids may come twice
-        self.under_way: dict[int, Record] = {}  # by number: calls that were sent somewhere
+        self.sent: dict[
+            int, Record
+        ] = {}  # by number: calls that were sent somewhere, until they end
         self.tried: list[Tried] = []
         self.ended: list[Ended] = []
         """Who adds to it counts in time."""

@@ -128,7 +128,7 @@ class CallAccount:
             record["outcome"] = SENT
             self._begun, self._recorded_decision = record, self.decision
             self._recorded_classification = self.classification
-            self._accounts.measures.under_way[self._number] = record
+            self._accounts.measures.sent[self._number] = record
         else:
             # guard: B8.retry-record -> return None
             record = self._intent(attempt)  # guard: B4.attempt-start -> return None
@@ -234,7 +234,7 @@ class CallAccount:
             accounts.metrics.record_failures.inc()  # guard: P1.unrecorded-call -> return
         zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
         measures = accounts.measures
-        measures.under_way.pop(self._number, None)
+        measures.sent.pop(self._number, None)
         measures.ended.append((begun, record, zone, outcome._value_, reason, took_s, now_s))
         if len(measures.ended) >= AT_ONCE:
             measures.count()

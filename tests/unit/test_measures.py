@@ -234,12 +234,12 @@ def test_a_call_is_under_way_from_its_first_attempt_to_its_end() -> None:
     measures.watch = watched.extend
     first, second = books.open(), books.open()
     first.starts(Endpoint("gpu", Zone.ONPREM, "triton"), ONPREM_ONLY, 0.0, "")
-    assert [record["number"] for record in measures.under_way.values()] == [1]
+    assert [record["number"] for record in measures.sent.values()] == [1]
     assert books.value("spillway_calls_in_flight") == 2
     first.attempted(SERVED)
     first.settle(Outcome.SERVED, "onprem_room")
     second.settle(Outcome.SHED, "saturated")
-    assert not measures.under_way
+    assert not measures.sent
     assert books.value("spillway_calls_in_flight") == 0
     (sent, end, *_), (alone, same, *_) = watched
     assert (sent["outcome"], sent["number"], end["kind"], end["number"]) == ("sent", 1, "end", 1)

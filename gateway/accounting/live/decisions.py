@@ -94,7 +94,7 @@ class Decisions:
     def snapshot(self) -> Self:
         """With all calls of now."""
         self._measures.count()
-        for number, record in self._measures.under_way.items():
+        for number, record in self._measures.sent.items():
             if number not in self._open:
                 self._open[number] = self._see(record)
         return self

@@ -32,9 +32,9 @@ class Calls:
         for one in records:
             number = one["number"]
             if one["outcome"] == "sent":
-                self.measures.under_way[number] = one
+                self.measures.sent[number] = one
             else:
-                begun = self.measures.under_way.pop(number, one)
+                begun = self.measures.sent.pop(number, one)
                 self.measures.ended.append(ended(one if "tenant" in one else begun, one, 0.0))
         return self.decisions.snapshot()
 
