@@ -11,14 +11,14 @@ of a series at once costs little more than to count one.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from gateway.accounting.metrics import Metrics
 from gateway.core.operations.registry import OPERATIONS
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import Attempt, InferenceRequest, Outcome, Usage
 
 AT_ONCE: Final = 256  # calls; a millisecond's work
@@ -26,11 +26,18 @@ AT_ONCE: Final = 256  # calls; a millisecond's work
 Record = Mapping[str, Any]
 """Of a call, as the audit has it."""
 
-Tried = tuple[str, str, str, str, str, float, float, Usage | None]
-"""An attempt: its labels (endpoint, zone, result, operation, model); seconds, dollars, tokens."""
-_TOOK_S: Final = 5
-_PRICE_USD: Final = 6
-_USAGE: Final = 7
+Tried = tuple[Attempt, OperationSpec, str]
+"""An attempt, and the operation and the model of its call."""
+
+Ended = tuple[Record, Record, str, str, str, float, float]
+"""A call: its record as it was sent, and that of its end (the same one where it was sent nowhere or
+is told anew); where it was last tried, its outcome, the reason; its seconds; when it ended."""
+
+_took_s: Final = attrgetter("took_s")
+_price_usd: Final = attrgetter("price_usd")
+_usage: Final[Callable[[Attempt], Usage | None]] = attrgetter("usage")
+_input_tokens: Final = attrgetter("input_tokens")
+_output_tokens: Final = attrgetter("output_tokens")
 _call_labels: Final[Callable[[Record], tuple[str, str, str, str | None]]] = itemgetter(
     "protocol", "operation", "model", "sensitivity"
 )
@@ -52,10 +59,16 @@ def measures_for(metrics: Metrics) -> Measures:
 class Measures:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self.number = itertools.count(1).__next__  # of the next call; ids may come twice
+        self.number = 0  # of the last call that began; ids may come twice
+        self.sent: dict[
+            int, Record
+        ] = {}  # by number: calls that were sent somewhere, until they end
         self.tried: list[Tried] = []
-        self.ended: list[tuple[Record, str, str, str, float]] = []
-        """By zone, outcome and reason, with the time taken. Who adds to it counts in time."""
+        self.ended: list[Ended] = []
+        """Who adds to it counts in time."""
+        self.watch: Callable[[Sequence[Ended]], None] | None = None
+        """Is given the calls that have ended, in their order."""
+        self._counted = 0  # calls
 
     def begun(self, request: InferenceRequest, endpoint: str, now_s: float) -> None:
         """The first frame of a streamed answer is there."""
@@ -78,39 +91,44 @@ class Measures:
         """Whatever was left since the last time."""
         tried, self.tried = self.tried, []
         ended, self.ended = self.ended, []
-        attempts: dict[tuple[Any, ...], list[Tried]] = defaultdict(list)
-        for attempt in tried:
-            attempts[attempt[:5]].append(attempt)
-        for some in attempts.values():
-            self._count_attempts(some)
+        self._counted += len(ended)
+        self._metrics.in_flight.set(self.number - self._counted)
+        attempts: dict[tuple[Any, ...], list[Attempt]] = defaultdict(list)
+        for attempt, operation, model in tried:
+            key = attempt.endpoint, attempt.zone, attempt.result, operation, model
+            attempts[key].append(attempt)
+        for labels, some in attempts.items():
+            self._count_attempts(labels, some)
         calls: dict[tuple[Any, ...], list[tuple[Record, float]]] = defaultdict(list)
-        for record, zone, outcome, reason, took_s in ended:
+        for record, _, zone, outcome, reason, took_s, _ in ended:
             calls[(*_call_labels(record), zone, outcome, reason)].append((record, took_s))
         for labels, those in calls.items():
             self._count_calls(labels, *zip(*those, strict=True))
+        if self.watch is not None and ended:
+            self.watch(ended)
 
-    def _count_attempts(self, some: Sequence[Tried]) -> None:
+    def _count_attempts(self, labels: tuple[Any, ...], some: Sequence[Attempt]) -> None:
         """Of attempts that have all labels in common."""
-        endpoint, zone, result, operation, model = some[0][:5]
-        metrics, took_s = self._metrics, [tried[_TOOK_S] for tried in some]
+        endpoint, zone, result, operation, model = labels
+        metrics, zone, took_s = self._metrics, zone.word, list(map(_took_s, some))
         metrics.attempts.labels(endpoint, zone, result).inc(len(some))
-        if spent_usd := sum(tried[_PRICE_USD] for tried in some):
+        if spent_usd := sum(map(_price_usd, some)):
             metrics.spend_usd.labels(endpoint, zone).inc(spent_usd)
-        spec = OPERATIONS[operation]
-        name = spec.metric
+        if result == "served":
+            metrics.attempt_seconds.labels(endpoint, model).observe_all(took_s)
+        name = operation.metric
         if not name:
             return
         error = "" if result == "served" else result
         metrics.gen_ai_client_duration.labels(name, endpoint, model, error).observe_all(took_s)
-        usages = [usage for tried in some if (usage := tried[_USAGE]) is not None]
-        if usages:  # there is no series before any were counted
-            metrics.gen_ai_tokens.labels(name, endpoint, model, "input", zone).observe_all(
-                [usage.input_tokens for usage in usages]
-            )
-        if usages and spec.writes:
-            metrics.gen_ai_tokens.labels(name, endpoint, model, "output", zone).observe_all(
-                [usage.output_tokens for usage in usages]
-            )
+        usages = list(filter(None, map(_usage, some)))
+        if not usages:  # there is no series before any were counted
+            return
+        tokens = metrics.gen_ai_tokens.labels
+        tokens(name, endpoint, model, "input", zone).observe_all(list(map(_input_tokens, usages)))
+        if operation.writes:
+            written = list(map(_output_tokens, usages))
+            tokens(name, endpoint, model, "output", zone).observe_all(written)
 
     def _count_calls(
         self, labels: tuple[Any, ...], records: Sequence[Record], took_s: Sequence[float]

@@ -101,7 +101,7 @@ class Core:
         self.classifier: Classifier = self.scanning.classifier(self.site.catalog)
         self.callers.scans_are_built(self.classifier.looks_for)
         self.accounts = Accounts(
-            process.log, metrics, clock, lambda: self.policy, process.ledger,
+            process.log, metrics, clock, self.policy, process.ledger,
             before_dispatch=settings.audit.before_dispatch == "cloud",
         )  # fmt: skip
         same_retries = before is not None and _retries(before.settings) == _retries(settings)

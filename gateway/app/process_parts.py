@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from gateway.accounting import otlp
 from gateway.accounting.audit.actions import Actions
 from gateway.accounting.ledger.store import LedgerStore
-from gateway.accounting.live.decisions import Decisions, WatchedLog
+from gateway.accounting.live.decisions import Decisions
+from gateway.accounting.measures import measures_for
 from gateway.accounting.metrics import Metrics
 from gateway.app.endpoint_set import ProcessServices
 from gateway.app.factories import audit_writer, spill_control
@@ -55,8 +56,10 @@ class ProcessParts:
         place = () if worker is None else (worker.place.number, worker.place.count)
         self.audit = audit_writer(settings.audit, metrics, *place)
         self.actions = Actions(self.audit)
-        self.decisions = Decisions(clock, settings.console.tail)
-        watched = settings.console.enabled
+        measures = measures_for(metrics)
+        self.decisions = Decisions(measures, clock, settings.console.tail)
+        if settings.console.enabled:
+            measures.watch = self.decisions.take
         self.admission = Admission(settings.limits) if worker is None else worker.admission()
         self.collector = _collector(settings.telemetry, metrics)
         limits = settings.limits
@@ -74,7 +77,7 @@ class ProcessParts:
             RateLimits(clock, self._limit_refused)
             if worker is None
             else worker.limits(self._limit_refused),
-            WatchedLog(self.audit, self.decisions) if watched else self.audit,
+            self.audit,
             self.ledger,
             lambda: not self.audit.failing,
             None if self.collector is None else self.collector.take,

@@ -170,7 +170,8 @@ class Owner:
     async def _serve(self, request: InferenceRequest, turn: Grant, say: Say) -> str:
         endpoint = self._catalog.endpoints[turn.server]
         attempt = RunningAttempt(
-            self._services, request, unknown(request), staying(endpoint), endpoint, _Unlogged(),
+            self._services, request, unknown(request), staying(endpoint), endpoint,
+            _Unlogged(self._metrics, request.model),
             turn,
         )  # fmt: skip
         try:
@@ -216,6 +217,9 @@ class _Unlogged:
     before_dispatch = True
     decision: Decision | None = None
 
+    def __init__(self, metrics: Metrics, model: str) -> None:
+        self._metrics, self._model = metrics, model
+
     def starts(
         self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
     ) -> Durable | None:
@@ -227,4 +231,6 @@ class _Unlogged:
         raise AssertionError("nothing was told")
 
     def attempted(self, attempt: Attempt) -> None:
-        pass
+        if attempt.result == "served":
+            seconds = self._metrics.attempt_seconds.labels(attempt.endpoint, self._model)
+            seconds.observe(attempt.took_s)

@@ -46,13 +46,6 @@ class TimerWheel:
         self._first = _NEVER  # the slot at which the timer stands
         self._timer: asyncio.TimerHandle | None = None
 
-    def task(self) -> asyncio.Task[object]:
-        """The one that runs. Raises RuntimeError where none does."""
-        task = current_task(self.loop)
-        if task is None:
-            raise RuntimeError("only a task can wait")
-        return task
-
     def add(self, entry: Expiring, after_s: float) -> Slot:
         """Have it expire after so many seconds; at once when that is negative."""
         number = int((self._now_s() + after_s) * SLOTS_PER_S) + 1
@@ -93,19 +86,20 @@ class Timeout:
 
     __slots__ = ("_after_s", "_cancelling", "_expired", "_slot", "_task")
 
+    _slot: Slot
+    _task: asyncio.Task[object] | None
+    _cancelling: int
+
     def __init__(self, after_s: float) -> None:
+        """From the moment in which it is entered; none when negative."""
         self._after_s = after_s
         self._expired = False
-        self._slot: Slot
-        self._task: asyncio.Task[object] | None
-        self._cancelling: int
 
     def __enter__(self) -> Timeout:
         """Raises RuntimeError where no task runs."""
-        wheel = running_wheel()
-        task = self._task = wheel.task()
+        self._task = task = running_task()
         self._cancelling = task.cancelling()
-        self._slot = wheel.add(self, self._after_s)
+        self._slot = running_wheel().add(self, self._after_s)
         return self
 
     def __exit__(
@@ -142,6 +136,12 @@ def running_wheel() -> TimerWheel:
     return wheel
 
 
-def within(seconds: float) -> Timeout:
-    """A wait of so many seconds from the moment in which it is entered; of none when negative."""
-    return Timeout(seconds)
+def running_task() -> asyncio.Task[object]:
+    """The one that runs. Raises RuntimeError where none does."""
+    task = current_task()
+    if task is None:
+        raise RuntimeError("only a task can wait")
+    return task
+
+
+within: Final = Timeout

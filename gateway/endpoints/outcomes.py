@@ -90,7 +90,6 @@ class Outcomes:
             if 2 * state.in_flight >= limit.limit:  # fewer prove nothing
                 limit.answered(state.in_flight)
             self._queues.calls.cloud_answered(name, request, took_s)
-        self._metrics.attempt_seconds.labels(name, model).observe(took_s)
 
     def abandoned(self, endpoint: Endpoint, model: str, epoch: int, tenant: str = "") -> None:
         model_state = self._registry.model_state(endpoint.name, model)

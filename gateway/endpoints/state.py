@@ -13,7 +13,7 @@ from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.timeouts import EARLY_S, Slot, TimerWheel, running_wheel
+from gateway.core.timeouts import EARLY_S, Slot, TimerWheel, running_task, running_wheel
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
@@ -59,12 +59,11 @@ class AttemptTimeout:
 
     def waits(self, ends_s: float, now_s: float) -> AttemptTimeout:
         """From now until then; to be entered at once. Raises RuntimeError where no task runs."""
-        wheel = running_wheel()
-        task = self._task = wheel.task()
+        task = self._task = running_task()
         self._cancelling = task.cancelling()
         self.ends_s = ends_s
         if ends_s < self._slot_s or self not in self._slot:
-            self._stand_at(ends_s, now_s, wheel)
+            self._stand_at(ends_s, now_s, running_wheel())
         self.model_state.health.answers.claim(self, now_s)
         return self
 

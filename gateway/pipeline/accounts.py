@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Protocol
 
 from gateway.accounting.ledger.entry import Entry
@@ -31,17 +30,18 @@ class Accounts:
         log: DecisionLog,
         metrics: Metrics,
         clock: Clock,
-        policy_hash: Callable[[], str],
+        policy: str,
         ledger: LedgerPort | None = None,
         before_dispatch: bool = False,
     ) -> None:
-        """`before_dispatch`: what is about to leave waits until it is on record."""
+        """`policy`: the hash of the settings. `before_dispatch`: what is about to leave waits until
+        it is on record."""
         self.ledger = ledger
         self.before_dispatch = before_dispatch
         self.log = log
         self.metrics = metrics
         self.clock = clock
-        self.policy_hash = policy_hash
+        self.policy = policy
         self.wall_s = ambient.calendar()
         self.measures = measures_for(metrics)
         self.debug = _log.isEnabledFor(logging.DEBUG)

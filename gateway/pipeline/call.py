@@ -76,10 +76,9 @@ class Call:
         request: InferenceRequest,
         account: CallAccount,
         classifier: ClassifierPort,
-        task: asyncio.Task[object],
         open_calls: OpenCalls,
     ) -> None:
-        """`task`: the one that runs it. It is among `open_calls` while `cut` may end it."""
+        """The task that runs makes it. It is among `open_calls` while `cut` may end it."""
         self.request = request
         self.account = account
         self.classification: Classification  # once it was classified
@@ -87,7 +86,7 @@ class Call:
         self.instead: PseudonymisedCallPort | None = None  # what is sent in its place
         self.share: QuotaReservation | None = None  # of its key's and its tenant's limits
         self._classifier = classifier
-        self._task = task
+        self._task = timeouts.running_task()
         self._open = open_calls
         self._cut: Callable[[], GatewayError] | None = None
         self._stage: Span | None = None

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from gateway.accounting.ledger.entry import make_entry
 from gateway.accounting.measures import AT_ONCE
 from gateway.accounting.records import SENT, Durable, RecordUnwritable
-from gateway.core import ambient, timeouts
+from gateway.core import timeouts
 from gateway.core.errors import DeadlineExceeded
 from gateway.core.process import logs
 from gateway.core.types import (
@@ -71,6 +71,7 @@ class CallAccount:
         "_accounts",
         "_begun",
         "_begun_s",
+        "_id",
         "_number",
         "_recorded_classification",
         "_recorded_decision",
@@ -88,10 +89,10 @@ class CallAccount:
 
     def __init__(self, accounts: Accounts, request: InferenceRequest) -> None:
         accounts.open_calls += 1
-        accounts.metrics.in_flight.level += 1
+        accounts.measures.number = number = accounts.measures.number + 1
         self._accounts = accounts
         self._request = request
-        self._number = accounts.measures.number()
+        self._id, self._number = request.record_id, number
         self._begun: dict[str, Any] | None = None  # what was decided, once that is handed over
         self._recorded_classification: Classification | None = None  # what that tells
         self._recorded_decision: Decision | None = None
@@ -127,6 +128,7 @@ class CallAccount:
             record["outcome"] = SENT
             self._begun, self._recorded_decision = record, self.decision
             self._recorded_classification = self.classification
+            self._accounts.measures.sent[self._number] = record
         else:
             # guard: B8.retry-record -> return None
             record = self._intent(attempt)  # guard: B4.attempt-start -> return None
@@ -139,25 +141,21 @@ class CallAccount:
 
     def attempted(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
-        accounts, request, result = self._accounts, self._request, attempt.result
-        endpoint, zone, model = attempt.endpoint, attempt.zone._value_, request.model
-        accounts.measures.tried.append((
-            endpoint, zone, result, request.payload.operation.name, model,
-            attempt.took_s, attempt.price_usd, attempt.usage,
-        ))  # fmt: skip
+        accounts, request, model = self._accounts, self._request, self._request.model
+        accounts.measures.tried.append((attempt, request.payload.operation, model))
         if accounts.ledger is None:  # guard: B3.attempt-entry -> return
             return
         classification, decision, cost = self.classification, self.decision, attempt.cost
         usage = cost.usage
         accounts.ledger.post(make_entry((
             accounts.wall_s(),
-            request.record_id,
+            self._id,
             request.tenant,
             model,
-            endpoint,
-            zone,
+            attempt.endpoint,
+            attempt.zone._value_,
             "" if decision is None else decision.reason,
-            result,
+            attempt.result,
             1 if classification is None or classification.restricted else 0,
             cost.nano_usd,
             usage.input_tokens,
@@ -200,7 +198,6 @@ class CallAccount:
         accounts, request, attempts = self._accounts, self._request, self.attempts
         settling = request.trace.begin("settle") if request.trace.sampled else None
         accounts.open_calls -= 1
-        accounts.metrics.in_flight.level -= 1
         if accounts.awaited is not None:
             accounts.wake()
         for release in self.releases:
@@ -221,7 +218,7 @@ class CallAccount:
         else:
             record = {
                 "kind": "end",
-                "id": request.record_id,
+                "id": self._id,
                 "number": self._number,
                 "took_s": _rounded(took_s),
                 "total_tokens": self.total_tokens,
@@ -234,10 +231,11 @@ class CallAccount:
         try:
             accounts.log.note(record)
         except RecordUnwritable:
-            accounts.metrics.record_failures.inc()
+            accounts.metrics.record_failures.inc()  # guard: P1.unrecorded-call -> return
         zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
         measures = accounts.measures
-        measures.ended.append((begun, zone, outcome._value_, reason, took_s))
+        measures.sent.pop(self._number, None)
+        measures.ended.append((begun, record, zone, outcome._value_, reason, took_s, now_s))
         if len(measures.ended) >= AT_ONCE:
             measures.count()
         if self.shadowed is not None:
@@ -246,7 +244,7 @@ class CallAccount:
         if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
             accounts.measures.streamed(request, attempts[-1], now_s - self._begun_s)
         if accounts.debug:
-            fields = logs.call_fields(request.record_id, request.record_trace)
+            fields = logs.call_fields(self._id, request.record_trace)
             _log.debug("%s: %s, zone %s", outcome.value, reason, zone, extra=fields)
         if settling is not None:
             request.trace.end(settling, {})
@@ -277,8 +275,8 @@ class CallAccount:
         request, classification = self._request, self.classification
         return {
             "kind": "intent",
-            "time": int(ambient.wall_s() * _MILLI) / _MILLI,
-            "id": request.record_id,
+            "time": int(self._accounts.wall_s() * _MILLI) / _MILLI,
+            "id": self._id,
             "number": self._number,
             "sent_as": attempt["sent_as"],
             "endpoint": attempt["endpoint"],
@@ -286,7 +284,7 @@ class CallAccount:
             "tenant": request.tenant,
             "model": request.model,
             "sensitivity": None if classification is None else classification.sensitivity._value_,
-            "policy": self._accounts.policy_hash(),
+            "policy": self._accounts.policy,
         }
 
     def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -294,8 +292,8 @@ class CallAccount:
         classification, decision, call = self.classification, self.decision, request.payload
         return {
             "kind": "call",
-            "time": int(ambient.wall_s() * _MILLI + 0.5) / _MILLI,
-            "id": request.record_id,
+            "time": int(accounts.wall_s() * _MILLI + 0.5) / _MILLI,
+            "id": self._id,
             "number": self._number,
             "trace": request.record_trace,
             "tenant": request.tenant,
@@ -325,7 +323,7 @@ class CallAccount:
             "attempts": attempts,
             "took_s": _rounded(accounts.clock() - request.received_s),
             "total_tokens": self.total_tokens,
-            "policy": accounts.policy_hash(),
+            "policy": accounts.policy,
         }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import current_task
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -80,9 +79,8 @@ class Pipeline:
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
         """The answer, from its first frame on. Raises the GatewayError that refuses the call."""
-        account, task = CallAccount(self._accounts, request), current_task()
-        assert task is not None
-        async with Call(request, account, self._classifier, task, self._open) as call:
+        account = CallAccount(self._accounts, request)
+        async with Call(request, account, self._classifier, self._open) as call:
             self._admit(call)
             await call.classify()
             decision = await self._decide(call)

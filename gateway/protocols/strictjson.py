@@ -49,6 +49,11 @@ _WARY_BYTES = 4 * 1024 * 1024  # a body of more is not read twice: the wary read
 def loads(body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS) -> Any:
     """The parsed value. Raises MalformedBody, or BodyTooLarge for more than the bounds; the message
     says what and where, never content."""
+    return _sized(body, max_depth, bounds)[0]
+
+
+def _sized(body: bytes, max_depth: int, bounds: JsonBounds) -> tuple[Any, int]:
+    """The parsed value, and the bytes that `dumps` makes of it; 0 where they are not counted."""
     if len(body) > bounds.size:
         raise BodyTooLarge(
             f"the body has more than {bounds.size} bytes of JSON (limits.max_json_bytes)"
@@ -57,15 +62,16 @@ def loads(body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS) -> Any:
         _check_bounds(body, bounds, max_depth)
     try:
         value = orjson.loads(body)
-        if _is_complete(body, orjson.dumps(value), max_depth):
-            return value
+        again = orjson.dumps(value)
+        if _is_complete(body, again, max_depth):
+            return value, len(again)
         problem = "has a key twice, a number that is too long, or too many levels"
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as exc:
         problem = f"is not JSON: {_error_text(exc)}"
     # It is read again out of here, where no exception with the body in it is its context.
     if len(body) > _WARY_BYTES:
         raise MalformedBody(f"the body {problem}")
-    return read_warily(body, max_depth)
+    return read_warily(body, max_depth), 0
 
 
 def is_within(text: bytes, bounds: JsonBounds) -> bool:
@@ -175,10 +181,17 @@ def _decoded(body: bytes) -> tuple[Any, str]:
 
 
 def load_object(body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS) -> dict[str, Any]:
-    value = loads(body, max_depth, bounds)
+    return sized_object(body, max_depth, bounds)[0]
+
+
+def sized_object(
+    body: bytes, max_depth: int = 64, bounds: JsonBounds = BOUNDS
+) -> tuple[dict[str, Any], int]:
+    """The parsed object, and the bytes that `dumps` makes of it; 0 where they are not counted."""
+    value, size = _sized(body, max_depth, bounds)
     if not isinstance(value, dict):
         raise MalformedBody("the body must be a JSON object")
-    return value
+    return value, size
 
 
 def dumps(value: Any) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -27,7 +28,7 @@ _NONE: frozenset[str] = frozenset()
 _TELLING = "spillway"
 _OBJECTS = ("metadata", "extra_body", "extra_headers", "extra_query")
 _LISTS = ("messages", "input")
-_USUAL_KEYS = 2  # role and content
+_OBJECTS_ALONE = frozenset({dict})
 
 
 def check_headers(names: Iterable[str]) -> None:
@@ -63,18 +64,19 @@ def check_parameters(call: TensorCall) -> None:
 def check_document(document: Mapping[str, Any]) -> None:
     """Of a body of the OpenAI API: its own fields, those of the objects that libraries put the
     caller's own fields into, and those of messages. Raises RequestRejected."""
-    _check_keys("field", document)
-    for name in _OBJECTS:
-        inner = document.get(name)
+    keys = [*document]
+    for name in filter(document.__contains__, _OBJECTS):
+        inner = document[name]
         while isinstance(inner, dict):
-            _check_keys("field", inner)
+            keys += inner
             inner = inner.get("metadata")
-    for name in _LISTS:
-        items = document.get(name)
+    for name in filter(document.__contains__, _LISTS):
+        items = document[name]
         if isinstance(items, list):
-            for item in items:
-                if isinstance(item, dict) and (len(item) != _USUAL_KEYS or "content" not in item):
-                    _check_keys("field", item)
+            if not _OBJECTS_ALONE.issuperset(map(type, items)):
+                items = [item for item in items if isinstance(item, dict)]
+            keys += chain.from_iterable(items)
+    _check_keys("field", keys)
 
 
 def _check_keys(kind: str, keys: Iterable[str], known: frozenset[str] = _NONE) -> None:

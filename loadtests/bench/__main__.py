@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from tritonclient.grpc import service_pb2
 
-from gateway.accounting.audit import chain
+from gateway.accounting.audit.chain import ChainHead
 from gateway.classify.classifier import Classifier
 from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.profile import Profile
@@ -111,7 +111,7 @@ def _of_documents(classifier: Classifier, gate: ArmedGate) -> dict[str, Stage]:
     policy, states = Policy(), _states()
     event = b'data: {"choices":[{"index":0,"delta":{"content":" word"}}]}\n\n'
     events = EventParser(1 << 20)
-    record = strictjson.dumps(_RECORD)
+    record, head = strictjson.dumps(_RECORD), ChainHead.empty()
 
     def classify(at: int) -> object:
         """The coroutine never waits here, so one step runs it to its end."""
@@ -136,7 +136,7 @@ def _of_documents(classifier: Classifier, gate: ArmedGate) -> dict[str, Stage]:
         "decide": lambda at: policy.decide(requests[at], clear, states),
         "encode": lambda at: strictjson.dumps(documents[at]),
         "event": one_event,
-        "seal": lambda at: chain.sealed(at, record, chain.NO_HASH),
+        "seal": lambda at: head.add([record]),
     }
 
 

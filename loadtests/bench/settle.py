@@ -31,7 +31,7 @@ from gateway.accounting.audit.journal.journal import Journal, JournalOptions
 from gateway.accounting.audit.writer.writer import AuditWriter
 from gateway.accounting.ledger.ledger import Ledger, LedgerThread
 from gateway.accounting.ledger.opening import opened
-from gateway.accounting.live.decisions import Decisions, WatchedLog
+from gateway.accounting.live.decisions import Decisions
 from gateway.accounting.metrics import Metrics
 from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
@@ -118,9 +118,7 @@ class Desk:
         self.callers = Callers(keys)
         self.admission, self.limits = Admission(LimitSettings()), RateLimits(ambient.monotonic_s)
         policy = "0123456789ab"
-        self.accounts = Accounts(
-            self.log, self.metrics, ambient.monotonic_s, lambda: policy, self.ledger
-        )
+        self.accounts = Accounts(self.log, self.metrics, ambient.monotonic_s, policy, self.ledger)
         self.requests = [self._request(n) for n in range(10_000)]
 
     def _request(self, n: int) -> InferenceRequest:
@@ -228,9 +226,8 @@ async def _on_disk(size: Size, folder: Path) -> AsyncIterator[Desk]:
     ledger = Ledger(store, {}, quiet, quiet, ambient.monotonic_s, LedgerThread(), 60.0, 400)
     await ledger.start()
     running = asyncio.create_task(ledger.run())
-    log = WatchedLog(writer, Decisions(ambient.monotonic_s))
     try:
-        yield Desk(size, metrics, log, ledger)
+        yield _watched(Desk(size, metrics, writer, ledger))
     finally:
         running.cancel()
         await asyncio.wait((running,))
@@ -300,9 +297,14 @@ def _settled(desk: Desk) -> Callable[[int], None]:
     return work
 
 
+def _watched(desk: Desk) -> Desk:
+    measures = desk.accounts.measures
+    measures.watch = Decisions(measures, ambient.monotonic_s).take
+    return desk
+
+
 def _parts(size: Size) -> dict[str, Callable[[], float]]:
-    plain, watched = Desk(size), Desk(size)
-    watched.accounts.log = WatchedLog(_Nowhere(), Decisions(ambient.monotonic_s))
+    plain, watched = Desk(size), _watched(Desk(size))
     limited = Desk(Size(size.models, size.tenants, True))
     settled = _settled(plain)
     return {

@@ -13,7 +13,7 @@ import json
 import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from socket import socket
 from types import CodeType, FrameType
@@ -37,13 +37,31 @@ class Counts:
         return self
 
     def write(self, path: Path) -> None:
+        generated = dict(_generated(object))
         told = [
-            [code.co_filename, code.co_firstlineno, code.co_qualname, self.calls[code], count]
+            [
+                code.co_filename,
+                code.co_firstlineno,
+                generated.get(code, code.co_qualname),
+                self.calls[code],
+                count,
+            ]
             for code, count in self.bytecodes.items()
         ]
         part = path.with_suffix(".part")
         part.write_text(json.dumps(told))
         part.replace(path)
+
+
+def _generated(base: type) -> Iterator[tuple[CodeType, str]]:
+    """Code that `dataclass` and `NamedTuple` made, with the name of its class."""
+    made: type
+    for made in type.__subclasses__(base):
+        for name in ("__init__", "__new__", "__hash__", "__eq__"):
+            code = getattr(vars(made).get(name), "__code__", None)
+            if isinstance(code, CodeType) and code.co_filename.startswith("<"):
+                yield code, f"{made.__qualname__}.{name}"
+        yield from _generated(made)
 
 
 class _Traced(server.HttpServer):

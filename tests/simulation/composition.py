@@ -9,14 +9,13 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from prometheus_client import Gauge
-
 from gateway.accounting.ledger.database import LedgerDatabase
 from gateway.accounting.ledger.ledger import InlineRunner, Ledger
 from gateway.accounting.ledger.limits import BudgetLimits
 from gateway.accounting.ledger.sqlite import SqliteDatabase
 from gateway.accounting.ledger.store import LedgerStore
 from gateway.accounting.ledger_watch import LedgerWatch
+from gateway.accounting.measures import measures_for
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.app.factories import shadows
@@ -149,7 +148,8 @@ class Composed:
             yield f"{servers} {model} waiting", group.waiting
             for name in servers:
                 yield f"{name} {model} with the server", group.scheduling.servers.in_flight(name)
-        yield "gauge of calls", _value_of(METRICS.in_flight) - self.gauge_before
+        yield "gauge of calls", _calls_in_flight() - self.gauge_before
+        yield "records of calls under way", len(self.accounts.measures.sent)
         for pipeline in self.pipelines:
             yield "pipeline", len(pipeline._open)
         yield "waiting for a restart", self.parts.recovery.waiting
@@ -209,7 +209,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         plan=plan,
         parts=parts,
         admission=Admission(limits),
-        accounts=Accounts(log, METRICS, clock, lambda: "policy", ledger, witness.before_dispatch),
+        accounts=Accounts(log, METRICS, clock, "policy", ledger, witness.before_dispatch),
         watch=Watch(states, _learn_nothing, METRICS),
         tending=CanaryRunner(
             parts.registry,
@@ -231,14 +231,15 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         shadows=shadows(routing, queue, parts, METRICS, clock),
         ledger=ledger,
         kept=kept,
-        gauge_before=_value_of(METRICS.in_flight),
+        gauge_before=_calls_in_flight(),
     )
     made.pipelines.append(made.pipeline(policy))
     return made
 
 
-def _value_of(gauge: Gauge) -> float:
-    return sum(sample.value for metric in gauge.collect() for sample in metric.samples)
+def _calls_in_flight() -> float:
+    measures_for(METRICS).count()
+    return METRICS.in_flight.level
 
 
 async def _canary(name: str, state: EndpointState, model: str) -> Payload:

@@ -400,7 +400,7 @@ class Rig:
         self.registry.assume_up()
         self.admission: Admission = Admission(setup.limits) if before is None else before.admission
         self.limits: RateLimits = RateLimits(now_s) if before is None else before.limits
-        self.accounts = Accounts(self.log, self.metrics, now_s, lambda: policy)
+        self.accounts = Accounts(self.log, self.metrics, now_s, policy)
         self.classifier = setup.classifier
         self.dispatcher = Dispatcher(parts, now_s, setup.retries, setup.hedging)
         self.shadows = shadows(setup.routing, setup.queue, parts, self.metrics, now_s)

@@ -45,7 +45,7 @@ FAILED = Attempt("gpu2", Zone.ONPREM, ONPREM_ONLY, "upstream_failed", 0.0, 0.3, 
 class Books:
     def __init__(self) -> None:
         self.log, self.metrics = MemoryLog(), Metrics()
-        self.accounts = Accounts(self.log, self.metrics, now_s, lambda: "abc123")
+        self.accounts = Accounts(self.log, self.metrics, now_s, "abc123")
 
     def open(self, kind: str = "clear", **changes: Any) -> CallAccount:
         return CallAccount(self.accounts, request(kind, **changes))

@@ -32,6 +32,11 @@ def test_an_alias_of_an_id_is_one() -> None:
     assert (alias.version, alias.variant) == (8, uuid.RFC_4122)
 
 
+def test_an_id_has_the_alias_that_older_records_have() -> None:
+    alias = Aliases(b"k" * 32).call_alias("01234567-89AB-4cde-8f01-23456789abcd")
+    assert alias == "6569a757-70a8-8724-993c-c732f1542b6e"
+
+
 @pytest.mark.parametrize(
     "digits",
     [CARD.zfill(32), CARD + "a3ce929d0e0e4736", "a3ce929d" + CARD + "0e0e4736", CARD * 2,

@@ -489,7 +489,7 @@ def test_every_field_of_a_record_is_documented() -> None:
     endpoint = Endpoint("gpu", Zone.ONPREM, "triton")
 
     async def two_calls() -> None:
-        accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy")
+        accounts = Accounts(log, Metrics(), harness.now_s, "policy")
         refused = CallAccount(accounts, harness.request())
         refused.attempted(attempt)
         refused.settle(Outcome.SHED, "saturated")
@@ -513,7 +513,7 @@ def test_every_field_of_what_leaves_and_of_what_operators_do_is_documented() -> 
     log = _Lines()
 
     async def record() -> None:
-        accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy", before_dispatch=True)
+        accounts = Accounts(log, Metrics(), harness.now_s, "policy", before_dispatch=True)
         account = CallAccount(accounts, harness.request())
         for name in ("cloud", "another"):
             account.starts(Endpoint(name, Zone.CLOUD, "openai"), EVERYWHERE, 0.0, "id")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.accounting.measures import AT_ONCE
+from gateway.accounting.measures import AT_ONCE, Ended
 from gateway.accounting.metrics import Metrics
 from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
@@ -20,6 +20,7 @@ from gateway.core.types import (
     Attempt,
     Cost,
     DocumentCall,
+    Endpoint,
     InferenceRequest,
     Outcome,
     TensorCall,
@@ -44,7 +45,7 @@ class Books:
     def __init__(self) -> None:
         self.now_s = 100.0
         self.metrics = Metrics()
-        self.accounts = Accounts(MemoryLog(), self.metrics, lambda: self.now_s, lambda: "p")
+        self.accounts = Accounts(MemoryLog(), self.metrics, lambda: self.now_s, "p")
 
     def open(self, operation: OperationSpec = CHAT, budget_s: float = 1.0) -> CallAccount:
         call = DocumentCall(operation, {}) if operation is not INFER else TensorCall(())
@@ -197,7 +198,7 @@ def test_calls_are_counted_some_hundred_at_once_whether_somebody_looks_or_not() 
 def test_accounts_of_older_settings_count_with_those_of_the_newest() -> None:
     books = Books()
     older = books.open()
-    books.accounts = Accounts(MemoryLog(), books.metrics, lambda: books.now_s, lambda: "q")
+    books.accounts = Accounts(MemoryLog(), books.metrics, lambda: books.now_s, "q")
     newer = books.open()
     for account in (older, newer):
         account.settle(Outcome.SERVED, "why")
@@ -211,3 +212,35 @@ def test_what_costs_nothing_is_no_series_of_money() -> None:
     assert "spillway_spend_usd_total" not in books.names()
     books.open().attempted(replace(SERVED, price_usd=0.5))
     assert books.value("spillway_spend_usd_total", endpoint="gpu", zone="onprem") == 0.5
+
+
+def test_calls_are_counted_some_hundred_at_once_though_nobody_looks() -> None:
+    books, watched = Books(), list[Ended]()
+    measures = books.accounts.measures
+    measures.watch = watched.extend
+    for number in range(2 * AT_ONCE + 3):
+        account = books.open()
+        account.attempted(SERVED)
+        account.settle(Outcome.SERVED, str(number))
+        assert len(measures.ended) < AT_ONCE
+    assert len(watched) == 2 * AT_ONCE
+    assert books.value("spillway_calls_in_flight") == 0
+    assert [reason for *_, reason, _, _ in watched] == [str(n) for n in range(2 * AT_ONCE + 3)]
+
+
+def test_a_call_is_under_way_from_its_first_attempt_to_its_end() -> None:
+    books, watched = Books(), list[Ended]()
+    measures = books.accounts.measures
+    measures.watch = watched.extend
+    first, second = books.open(), books.open()
+    first.starts(Endpoint("gpu", Zone.ONPREM, "triton"), ONPREM_ONLY, 0.0, "")
+    assert [record["number"] for record in measures.sent.values()] == [1]
+    assert books.value("spillway_calls_in_flight") == 2
+    first.attempted(SERVED)
+    first.settle(Outcome.SERVED, "onprem_room")
+    second.settle(Outcome.SHED, "saturated")
+    assert not measures.sent
+    assert books.value("spillway_calls_in_flight") == 0
+    (sent, end, *_), (alone, same, *_) = watched
+    assert (sent["outcome"], sent["number"], end["kind"], end["number"]) == ("sent", 1, "end", 1)
+    assert alone is same

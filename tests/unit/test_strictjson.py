@@ -224,6 +224,22 @@ def outcome(read: Callable[[bytes], Any], body: bytes) -> Any:
 
 
 @settings(max_examples=300)
+@given(WRITTEN)
+def test_the_size_of_an_object_is_that_of_what_is_sent(text: str) -> None:
+    try:
+        document, size = strictjson.sized_object(b'{"a":%b}' % text.encode())
+    except MalformedBody:
+        return
+    assert size in (0, len(strictjson.dumps(document)))
+
+
+def test_the_size_of_an_object_leaves_spaces_and_escapes_out() -> None:
+    document = {"model": "m", "messages": [{"role": "user", "content": 'Zürich "8001"'}]}
+    body = json.dumps(document, indent=2).encode()
+    assert strictjson.sized_object(body) == (document, len(strictjson.dumps(document)))
+
+
+@settings(max_examples=300)
 @given(WRITTEN, st.integers(1, 5))
 def test_the_fast_way_reads_what_the_wary_one_reads(text: str, depth: int) -> None:
     body = text.encode()

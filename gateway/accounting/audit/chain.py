@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from gateway.accounting.audit.merkle import Frontier, leaf_hash
+from gateway.accounting.audit.merkle import Frontier, leaf_hash, leaf_hashes
 
 NO_HASH = bytes(32)
 _TAIL = b',"hash":"'
@@ -21,13 +21,6 @@ _TAIL_BYTES = len(_TAIL) + 64 + len(b'"}')
 
 class BadLine(ValueError):
     """What is wrong with a line."""
-
-
-def sealed(seq: int, record: bytes, before: bytes) -> tuple[bytes, bytes]:
-    """The line (without its end) of a record, a JSON object that is not empty; and its hash."""
-    body = b'{"seq":%d,' % seq + record[1:]
-    digest = sha256(before + body).digest()  # guard: B4.line-hash -> digest = sha256(body).digest()
-    return b'%b,"hash":"%b"}' % (body[:-1], hexlify(digest)), digest
 
 
 def checked(line: bytes, seq: int, before: bytes) -> bytes:
@@ -63,17 +56,20 @@ class ChainHead:
         return ChainHead(self.hash, self.tree.copy())
 
     def add(self, records: Sequence[bytes]) -> bytes:
-        """The lines of these records, with their ends; the head moves on."""
-        tree, before, lines = self.tree, self.hash, []
-        for record in records:
-            line, before = sealed(tree.size, record, before)
-            tree.add(sha256(b"\x00" + line).digest())  # as `leaf_hash` has it
-            lines.append(line)
+        """The lines of these records, JSON objects that are not empty, with their ends; the head
+        moves on."""
+        tree, before, lines = self.tree, self.hash, list[bytes]()
+        for seq, record in enumerate(records, tree.size):
+            body = b'{"seq":%d,' % seq + record[1:]
+            # guard: B4.line-hash -> before = sha256(body).digest()
+            before = sha256(before + body).digest()
+            lines.append(b'%b,"hash":"%b"}' % (body[:-1], hexlify(before)))
         self.hash = before
+        tree.extend(leaf_hashes(lines))
         lines.append(b"")
         return b"\n".join(lines)
 
     def follow(self, line: bytes) -> None:
         """Move on over a line (without its end) that was written before. Raises BadLine."""
         self.hash = checked(line, self.tree.size, self.hash)
-        self.tree.add(leaf_hash(line))
+        self.tree.extend([leaf_hash(line)])

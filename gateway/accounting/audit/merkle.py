@@ -6,32 +6,53 @@ behind a 0 byte and nodes behind a 1 byte, so that neither passes for the other.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from operator import add, methodcaller
+from typing import Any, Final
 
-EMPTY_ROOT = hashlib.sha256(b"").digest()
+EMPTY_ROOT = sha256(b"").digest()
+_ROW: Final = 256  # leaves that are folded into the tree at once
+
+_digest: Final[Callable[[Any], bytes]] = methodcaller("digest")
+_leaf_text: Final[Callable[[bytes], bytes]] = partial(add, b"\x00")
+_node_text: Final[Callable[[bytes], bytes]] = partial(add, b"\x01")
+
+
+def leaf_hashes(entries: Iterable[bytes]) -> Iterator[bytes]:
+    return map(_digest, map(sha256, map(_leaf_text, entries)))
 
 
 def leaf_hash(entry: bytes) -> bytes:
-    return hashlib.sha256(b"\x00" + entry).digest()
+    return sha256(b"\x00" + entry).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    return hashlib.sha256(b"\x01" + left + right).digest()
+    return sha256(b"\x01" + left + right).digest()
 
 
 class Frontier:
     """The roots of the perfect subtrees that a tree is made of, the largest first: all that is
-    needed to let it grow and to know its root."""
+    needed to let it grow and to know its root. New leaves gather until a row of them is folded into
+    the subtrees: a row at once takes a tenth of the interpreter's time."""
 
-    __slots__ = ("hashes", "size")
+    __slots__ = ("_hashes", "_leaves", "size")
 
-    def __init__(self, size: int = 0, hashes: Iterable[bytes] = ()) -> None:
-        self.size = size
-        self.hashes = list(hashes)
-        if len(self.hashes) != size.bit_count():
+    def __init__(
+        self, size: int = 0, hashes: Iterable[bytes] = (), leaves: Iterable[bytes] = ()
+    ) -> None:
+        """The subtrees over the first `size` leaves, and the hashes of the leaves behind them."""
+        self._hashes, self._leaves = list(hashes), list(leaves)
+        self.size = size + len(self._leaves)
+        if len(self._hashes) != size.bit_count():
             raise ValueError(f"a tree of {size} has {size.bit_count()} perfect subtrees")
+
+    @property
+    def hashes(self) -> list[bytes]:
+        self._fold()
+        return self._hashes
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frontier):
@@ -41,19 +62,32 @@ class Frontier:
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def copy(self) -> Frontier:
-        return Frontier(self.size, self.hashes)
+        return Frontier(self.size - len(self._leaves), self._hashes, self._leaves)
 
-    def add(self, leaf: bytes) -> None:
-        """`leaf` is a leaf's hash."""
-        hashes, size = self.hashes, self.size
-        self.size = size + 1
-        while size & 1:
-            leaf = hashlib.sha256(b"\x01" + hashes.pop() + leaf).digest()
+    def extend(self, leaves: Iterable[bytes]) -> None:
+        """By the hashes of the next leaves."""
+        before = len(self._leaves)
+        self._leaves.extend(leaves)
+        self.size += len(self._leaves) - before
+        if len(self._leaves) >= _ROW:
+            self._fold()
+
+    def _fold(self) -> None:
+        """One level of the tree after the other, from the leaves up. Bit k of the size says whether
+        a subtree of 2^k leaves waits for the one to its right."""
+        row, hashes, rest = self._leaves, self._hashes, list[bytes]()
+        size, self._leaves = self.size - len(row), []
+        while row:
+            if size & 1:
+                row.insert(0, hashes.pop())
+            if len(row) & 1:
+                rest.append(row.pop())
+            row = list(map(_digest, map(sha256, map(_node_text, map(add, row[::2], row[1::2])))))
             size >>= 1
-        hashes.append(leaf)
+        hashes.extend(reversed(rest))
 
     def root(self) -> bytes:
-        if not self.hashes:
+        if not self.size:
             return EMPTY_ROOT
         *before, root = self.hashes
         for left in reversed(before):
@@ -139,8 +173,7 @@ def _left(count: int) -> int:
 
 def _root(leaves: Sequence[bytes]) -> bytes:
     root = Frontier()
-    for leaf in leaves:
-        root.add(leaf)
+    root.extend(leaves)
     return root.root()
 
 

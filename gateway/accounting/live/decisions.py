@@ -1,32 +1,27 @@
-"""The last decisions, and counts of all of them: taken in as each record is written.
+"""The last decisions, and counts of all of them: taken in with some hundred other calls.
 
-This is the only part that runs for a call when nobody looks, so it does little: it keeps the
-record, and counts it with others. A record that cannot be written is taken in all the same, for a
-restricted call in the cloud must raise the alarm whatever happened to its record.
+This is the only part that runs for a call when nobody looks, so it does little. A record that
+cannot be written is taken in all the same, for a restricted call in the cloud must raise the alarm
+whatever happened to its record.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Self
 
-from gateway.accounting.records import DecisionLog, Durable
+from gateway.accounting.measures import Ended, Measures, Record
 from gateway.core.deadline import Clock
 
 FIGURES = 2048  # calls whose times are kept for percentiles
 _SECONDS = 120  # that paths are counted by
-_OPEN = 4096  # calls whose end is still to be told
-_AT_ONCE = 256  # records; a millisecond's work
 
-Record = Mapping[str, Any]
-Key = tuple[str, int]
-"""Of a call: its id, which its caller may have chosen and given to another one, and its number."""
 Path = tuple[str, str, str, str, str]
 """Of calls: tenant, protocol, class, zone that answered or 'none', endpoint."""
 
@@ -42,8 +37,9 @@ class CallFigures(NamedTuple):
     took_s: float | None  # None: not answered, or not yet
 
 
-_record_fields: Final[Callable[[Record], tuple[str, str, str, float, str | None]]] = itemgetter(
-    "tenant", "protocol", "model", "budget_s", "sensitivity"
+_Fields = tuple[int, str, str, str, float, str | None]
+_record_fields: Final[Callable[[Record], _Fields]] = itemgetter(
+    "number", "tenant", "protocol", "model", "budget_s", "sensitivity"
 )
 _figures: Final[Callable[[tuple[Any, ...]], CallFigures]] = partial(tuple.__new__, CallFigures)
 
@@ -72,19 +68,20 @@ class DecisionRow:
         """Of the call, with its end once that is known."""
         return self._record if self._end is None else {**self._record, **self._end, "kind": "call"}
 
-    def ends(self, end: Record, revision: int) -> None:
-        self._end, self.revision = end, revision
+    def ends(self, record: Record, end: Record, revision: int) -> None:
+        self._record, self._end, self.revision = record, end, revision
 
 
 class Decisions:
     """Who reads what is counted looks first."""
 
-    def __init__(self, clock: Clock, tail: int = 500) -> None:
+    def __init__(self, measures: Measures, clock: Clock, tail: int = 500) -> None:
+        """`measures`: tell of the calls under way, and of those that have ended once `take` is
+        their `watch`."""
+        self._measures = measures
         self._clock = clock
-        self._begun: dict[Key, Record] = {}  # under way, and in nobody's sight yet
-        self._ended: list[tuple[float, Record]] = []  # not counted yet
         self._ring: deque[DecisionRow] = deque(maxlen=tail)
-        self._open: OrderedDict[Key, DecisionRow] = OrderedDict()  # under way, and seen
+        self._open: dict[int, DecisionRow] = {}  # by number: under way, and seen
         self.figures: deque[CallFigures] = deque(maxlen=FIGURES)
         self.seconds: deque[SecondCounts] = deque(maxlen=_SECONDS)
         self._second = SecondCounts(-1)
@@ -94,74 +91,45 @@ class Decisions:
         self.latest_alarm: int | None = None
         self.seq = self.revision = 0
 
-    def begins(self, record: Record) -> None:
-        """That a call is about to be sent."""
-        if record["kind"] != "intent":  # what becomes of a further attempt is in the end
-            self._begun[record["id"], record["number"]] = record
-
-    def ends(self, record: Record) -> None:
-        """It is counted when somebody looks, or with some hundred more."""
-        self._ended.append((self._clock(), record))
-        if len(self._ended) >= _AT_ONCE:
-            self._count()
-
     def snapshot(self) -> Self:
-        """With all that was taken in."""
-        self._count()
-        begun, self._begun = self._begun, {}
-        for key, record in begun.items():
-            self._open[key] = self._see(record)
-        while len(self._open) > _OPEN:
-            self._open.popitem(last=False)
+        """With all calls of now."""
+        self._measures.count()
+        for number, record in self._measures.sent.items():
+            if number not in self._open:
+                self._open[number] = self._see(record)
         return self
 
-    def _count(self) -> None:
-        ended, self._ended = self._ended, []
-        for now_s, end in ended:
-            self._count_call(now_s, end)
-        begun = self._begun
-        while len(begun) > _OPEN:
-            del begun[next(iter(begun))]
-
-    def _count_call(self, now_s: float, end: Record) -> None:
-        key = end["id"], end["number"]
-        record = self._begun.pop(key, None)
-        if record is not None:
-            self._see(record, end)
-        elif key in self._open:
-            row = self._open.pop(key)
-            record = row.record
-            self.revision += 1
-            row.ends(end, self.revision)
-            self._judge(row)
-        elif end["kind"] == "end":  # its beginning is forgotten
-            return
-        else:
-            self._see(end)
-        if record is None or "tenant" in end:
-            record = end
-        tenant, protocol, model, budget_s, sensitivity = _record_fields(record)
-        kind = sensitivity or "restricted"
-        zone, endpoint, took_s = _where(end)
-        self.figures.append(_figures((now_s, model, kind, zone, budget_s, took_s)))
-        self._add(int(now_s), (tenant, protocol, kind, zone, endpoint))
-
-    def _add(self, at_s: int, path: Path) -> None:
-        _, _, kind, zone, _ = path
-        self.counts[kind, zone] += 1
-        second = self._second
-        if second.at_s != at_s:
-            second = self._second = SecondCounts(at_s)
-            self.seconds.append(second)
-        second.paths[path] += 1
-        second.zones[zone] += 1
+    def take(self, calls: Sequence[Ended]) -> None:
+        """Calls that have ended."""
+        for record, end, _, outcome, _, _, at_s in calls:
+            number, tenant, protocol, model, budget_s, sensitivity = _record_fields(record)
+            row = self._open.pop(number, None)
+            if row is None:
+                self._see(record, end)
+            else:
+                self.revision += 1
+                row.ends(record, end, self.revision)
+                self._judge(row)
+            kind, zone, endpoint, took_s = sensitivity or "restricted", "none", "", None
+            if outcome == "served":
+                took_s = end["took_s"]
+                if attempts := end["attempts"]:
+                    zone, endpoint = attempts[-1]["zone"], attempts[-1]["endpoint"]
+            self.figures.append(_figures((at_s, model, kind, zone, budget_s, took_s)))
+            self.counts[kind, zone] += 1
+            second = self._second
+            if second.at_s != int(at_s):
+                second = self._second = SecondCounts(int(at_s))
+                self.seconds.append(second)
+            second.paths[tenant, protocol, kind, zone, endpoint] += 1
+            second.zones[zone] += 1
 
     def _see(self, record: Record, end: Record | None = None) -> DecisionRow:
         self.seq += 1
         self.revision += 1
         row = DecisionRow(self.seq, record, self.revision, end)
         self._ring.append(row)
-        if record["sensitivity"] != "clear" or (end is not None and "tenant" in end):
+        if record["sensitivity"] != "clear":
             self._judge(row)
         return row
 
@@ -192,30 +160,3 @@ class Decisions:
         """Oldest first."""
         figures = list(self.snapshot().figures)
         return figures[bisect_left(figures, self._clock() - window_s, key=itemgetter(0)) :]
-
-
-def _where(end: Record) -> tuple[str, str, float | None]:
-    """The zone and the endpoint that answered a call, and the time that it took, where one has."""
-    if end["outcome"] != "served":
-        return "none", "", None
-    attempts = end["attempts"]
-    if not attempts:
-        return "none", "", end["took_s"]
-    last = attempts[-1]
-    return last["zone"], last["endpoint"], end["took_s"]
-
-
-class WatchedLog:
-    """An audit whose records are seen here, too; also those that cannot be written."""
-
-    def __init__(self, log: DecisionLog, decisions: Decisions) -> None:
-        self._append, self._note, self.check = log.append, log.note, log.check
-        self._begins, self._ends = decisions.begins, decisions.ends
-
-    def append(self, record: Record) -> Durable | None:
-        self._begins(record)
-        return self._append(record)
-
-    def note(self, record: Record) -> None:
-        self._ends(record)  # guard: P1.unrecorded-call -> self._note(record); self._ends(record)
-        self._note(record)  # guard: P1.unrecorded-call

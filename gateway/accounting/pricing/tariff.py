@@ -51,9 +51,6 @@ class Tariff:
         """Some providers ask more for what they keep in their cache."""
         return replace(usage, cached_tokens=usage.input_tokens if self.cached > self.given else 0)
 
-    def gpu_price(self, share_ns: int) -> int:
-        return -(-share_ns * self.gpu_hour // _HOUR_NS)
-
 
 _MOST_KNOWN: Final = 4096
 _known: dict[int, tuple[ServedModel, Tariff]] = {}  # by the id of what the tariff is of
@@ -128,8 +125,8 @@ def on_the_premises(served: ServedModel, share_ns: int, counted: Usage | None) -
     price, usage = tariff(served), counted or _NONE
     tokens = price.by_tokens or price.cached  # one of them has a price
     nano_usd = price.price(usage, 0) if tokens else price.call
-    # guard: B2.server-time -> return Cost(nano_usd, usage, gpu_ns=share_ns)
-    return Cost(nano_usd + price.gpu_price(share_ns), usage, gpu_ns=share_ns)
+    # guard: B2.server-time -> return Cost(nano_usd, usage, 0, share_ns)
+    return Cost(nano_usd - (-share_ns * price.gpu_hour // _HOUR_NS), usage, 0, share_ns)
 
 
 def compared(cost: Cost, cloud_nano_usd: int) -> Cost:
@@ -159,7 +156,7 @@ def _bound(request: InferenceRequest) -> Usage:
     call = request.payload
     if not isinstance(call, DocumentCall):
         return Usage(sum(len(t.data) for t in call.inputs), UNSAID_OUTPUT)
-    given = len(strictjson.dumps(call.document))
+    given = call.json_bytes or len(strictjson.dumps(call.document))
     return Usage(given, _most_written(call.document) if call.operation.writes else 0)
 
 

@@ -11,7 +11,8 @@ _LIMITS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 def stated(document: JsonDocument) -> int:
     """By the first limit that is one; 0 where the call states none."""
-    for limit in map(document.get, _LIMITS):
+    for name in filter(document.__contains__, _LIMITS):
+        limit = document[name]
         if limit and isinstance(limit, int) and limit > 0:
             return limit
     return 0

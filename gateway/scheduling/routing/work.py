@@ -14,7 +14,7 @@ from gateway.core.structs import value
 from gateway.core.types import DocumentCall, InferenceRequest, TensorCall
 from gateway.protocols import strictjson
 
-_BYTES_A_TOKEN = 4.0  # of its JSON, which one call of C writes
+_BYTES_A_TOKEN = 4.0  # of its JSON
 _DEFAULT_OUTPUT_TOKENS = 256.0  # tokens
 _IN_WEIGHT = 0.1
 _MEMORY = 0.99
@@ -81,7 +81,8 @@ class WorkMeter:
 
 
 def _tokens(call: DocumentCall) -> float:
-    given = len(strictjson.dumps(call.document)) / _BYTES_A_TOKEN * _IN_WEIGHT + 1.0
+    given = call.json_bytes or len(strictjson.dumps(call.document))
+    given_tokens = given / _BYTES_A_TOKEN * _IN_WEIGHT + 1.0
     if not call.operation.writes:
-        return given
-    return given + (stated(call.document) or _DEFAULT_OUTPUT_TOKENS)
+        return given_tokens
+    return given_tokens + (stated(call.document) or _DEFAULT_OUTPUT_TOKENS)

@@ -40,6 +40,7 @@ from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.oip import grpc, rest
 from gateway.protocols.oip.known_heads import KnownHeads
+from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, compression, intake
 from gateway.server.http import Call, Front, RequestHead
 from gateway.server.infer_path import infer_path
@@ -101,6 +102,7 @@ class Inferring:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._heads = KnownHeads()
+        self._bounds = intake.json_bounds(services.limits)
 
     def call(self, path: str) -> Call | None:
         """`/v2/models/NAME[/versions/VERSION]/infer`."""
@@ -108,19 +110,26 @@ class Inferring:
         if parts is None:
             return None
         model, version = parts
-        return partial(_KserveRequestHead, self._services, self._heads, model, version)
+        return partial(
+            _KserveRequestHead, self._services, self._heads, self._bounds, model, version
+        )
 
 
 class _KserveRequestHead(RequestHead):
     __slots__ = ("_bounds", "_header_length", "_heads", "_name", "_version")
 
     def __init__(
-        self, services: Services, heads: KnownHeads, name: str, version: str, exchange: HttpExchange
+        self,
+        services: Services,
+        heads: KnownHeads,
+        bounds: JsonBounds,
+        name: str,
+        version: str,
+        exchange: HttpExchange,
     ) -> None:
         """Raises GatewayError."""
         super().__init__(exchange, services)
-        self._heads = heads
-        self._bounds = intake.json_bounds(services.limits)
+        self._heads, self._bounds = heads, bounds
         known(services, self.caller, name)
         self._name, self._version = name, checked_version(version)
         media = exchange.headers.get("content-type", _JSON)

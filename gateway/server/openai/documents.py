@@ -16,9 +16,14 @@ from gateway.server import labels
 
 
 def read(
-    operation: OperationSpec, document: JsonDocument, catalog: Catalog, size: int = 0
+    operation: OperationSpec,
+    document: JsonDocument,
+    catalog: Catalog,
+    size: int = 0,
+    json_bytes: int = 0,
 ) -> tuple[CatalogModel, DocumentCall]:
-    """The model, and the call; `size`: bytes of a large one. Raises InvalidField, UnknownModel."""
+    """The model, and the call; `size`: bytes of a large one, `json_bytes`: those of `document`
+    where they are known. Raises InvalidField, UnknownModel."""
     name = document.get("model")
     if not isinstance(name, str):
         raise _no_name(name)
@@ -32,7 +37,9 @@ def read(
         _check_stream(streamed, operation)
     operation.check(document)
     labels.check_document(document)
-    return model, DocumentCall(operation, document, streamed is True, size)
+    call = DocumentCall(operation, document, streamed is True, size)
+    call.json_bytes = json_bytes  # type: ignore[misc] # no copy shall have it
+    return model, call
 
 
 def _no_name(name: object) -> InvalidField:

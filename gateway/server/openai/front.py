@@ -25,6 +25,7 @@ from gateway.core.types import AT_ONCE_BYTES, InferenceRequest, JsonDocument, Wi
 from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.http.head import name_in
+from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, intake
 from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
 from gateway.server.intake import RequestContext
@@ -43,8 +44,10 @@ _EVENTS = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
 
 
 def front(services: Services) -> Front:
+    bounds = intake.json_bounds(services.limits)
     calls: dict[str, Call] = {
-        path: partial(_OpenAiRequestHead, services, op) for path, op in by_path().items()
+        path: partial(_OpenAiRequestHead, services, bounds, operation)
+        for path, operation in by_path().items()
     }
     return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
 
@@ -85,12 +88,15 @@ class _OpenAiRequestHead(RequestHead):
     __slots__ = ("_bounds", "_operation")
 
     def __init__(
-        self, services: Services, operation: OperationSpec, exchange: HttpExchange
+        self,
+        services: Services,
+        bounds: JsonBounds,
+        operation: OperationSpec,
+        exchange: HttpExchange,
     ) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
         super().__init__(exchange, services)
-        self._operation = operation
-        self._bounds = intake.json_bounds(services.limits)
+        self._operation, self._bounds = operation, bounds
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
@@ -101,18 +107,21 @@ class _OpenAiRequestHead(RequestHead):
         if len(body) > AT_ONCE_BYTES:
             return self._parse_request(body, arrival)
         depth = self.services.limits.max_json_depth
-        return self._request(strictjson.load_object(body, depth, self._bounds), arrival, 0)
+        document, json_bytes = strictjson.sized_object(body, depth, self._bounds)
+        return self._request(document, json_bytes, arrival, 0)
 
     async def _parse_request(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
         depth = self.services.limits.max_json_depth
-        document = await asyncio.to_thread(strictjson.load_object, body, depth, self._bounds)
-        return self._request(document, arrival, len(body))
+        document, json_bytes = await asyncio.to_thread(
+            strictjson.sized_object, body, depth, self._bounds
+        )
+        return self._request(document, json_bytes, arrival, len(body))
 
     def _request(
-        self, document: JsonDocument, arrival: RequestContext, size: int
+        self, document: JsonDocument, json_bytes: int, arrival: RequestContext, size: int
     ) -> InferenceRequest:
         services, terms = self.services, self._terms
-        model, call = read(self._operation, document, services.catalog, size)
+        model, call = read(self._operation, document, services.catalog, size, json_bytes)
         if terms is None or terms.model is not model:
             terms = self.terms(WireProtocol.OPENAI, model)
         return terms.request(arrival, call)

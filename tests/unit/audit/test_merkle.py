@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from gateway.accounting.audit.merkle import (
     consistent,
     inclusion_root,
     leaf_hash,
+    leaf_hashes,
     node_hash,
 )
 
@@ -43,7 +45,7 @@ ROOTS = (
 def grown(entries: list[bytes]) -> Frontier:
     found = Frontier()
     for entry in entries:
-        found.add(leaf_hash(entry))
+        found.extend([leaf_hash(entry)])
     return found
 
 
@@ -81,6 +83,19 @@ def test_the_empty_tree_has_the_hash_of_nothing() -> None:
 def test_a_tree_that_is_cut_has_the_root_of_the_whole(count: int, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, count))
     assert tree(count, cut).root() == by_the_book(entries(count)) == grown(entries(count)).root()
+
+
+@given(st.lists(st.integers(0, 300), max_size=6))
+def test_a_tree_grows_by_any_number_of_leaves_at_once(counts: list[int]) -> None:
+    leaves, tree = entries(sum(counts)), Frontier()
+    left = iter(leaf_hashes(leaves))
+    for count in counts:
+        before, size = tree, tree.size
+        tree = before.copy()
+        tree.extend(islice(left, count))
+        assert (before.size, tree.size) == (size, size + count)
+    assert tree.root() == by_the_book(leaves)
+    assert len(tree.hashes) == tree.size.bit_count()
 
 
 @given(st.integers(1, 70), st.data())

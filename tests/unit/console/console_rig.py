@@ -9,8 +9,10 @@ from typing import Any
 
 from gateway.accounting.audit.actions import Actions
 from gateway.accounting.ledger.limits import BudgetLimits
-from gateway.accounting.live.decisions import Decisions, WatchedLog
+from gateway.accounting.live.decisions import Decisions
 from gateway.accounting.live.feed import Feed
+from gateway.accounting.measures import Ended, Measures, measures_for
+from gateway.accounting.metrics import Metrics
 from gateway.accounting.spill import SpillBudgets, SpillControl, SpillStop
 from gateway.config import LimitSettings, OperatorSettings
 from gateway.server.console import page
@@ -50,6 +52,21 @@ def record(
     }  # fmt: skip
 
 
+def live() -> Decisions:
+    """Of a gateway that serves nobody."""
+    return Decisions(Measures(Metrics()), now_s)
+
+
+def ended(
+    begun: Mapping[str, Any], end: Mapping[str, Any] | None = None, at_s: float | None = None
+) -> Ended:
+    """A call as its account tells of it. It ends now unless told."""
+    end = begun if end is None else end
+    zone = end["attempts"][-1]["zone"] if end["attempts"] else "none"
+    at_s = now_s() if at_s is None else at_s
+    return begun, end, zone, end["outcome"], end.get("end_reason", ""), end["took_s"], at_s
+
+
 class Desk:
     """Build it inside a running loop."""
 
@@ -67,8 +84,9 @@ class Desk:
         )
         setup = Setup(spill=SpillControl(stop, budgets))
         self.rig = Rig(*(sites or (onprem(), cloud())), setup=setup)
-        self.decisions = Decisions(now_s)
-        self.rig.accounts.log = WatchedLog(self.rig.log, self.decisions)
+        measures = measures_for(self.rig.metrics)
+        self.decisions = Decisions(measures, now_s)
+        measures.watch = self.decisions.take
         self.sight = ConsoleSources(
             registry=self.rig.registry,
             queues=self.rig.queues,

@@ -7,23 +7,40 @@ from typing import Any
 
 import pytest
 
-from gateway.accounting.live.decisions import _AT_ONCE, _OPEN, Decisions, WatchedLog
+from gateway.accounting.live.decisions import Decisions
+from gateway.accounting.measures import Measures
+from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import RecordUnwritable
-from tests.unit.console.console_rig import attempt, record
-from tests.unit.harness import MemoryLog
+from gateway.core.types import CLOUD, EVERYWHERE, Attempt, Decision, Endpoint, Outcome
+from gateway.pipeline.call_account import CallAccount
+from tests.unit.console.console_rig import Desk, attempt, ended, record
+from tests.unit.harness import request, run
 from tests.unit.spill.clock import HandClock
 
 AWAY = attempt("cloud")
 
 
+class Calls:
+    """What becomes of calls, told as their accounts tell it."""
+
+    def __init__(self, tail: int = 500) -> None:
+        self.measures = Measures(Metrics())
+        self.decisions = Decisions(self.measures, HandClock(), tail)
+        self.measures.watch = self.decisions.take
+
+    def tell(self, *records: Mapping[str, Any]) -> Decisions:
+        for one in records:
+            number = one["number"]
+            if one["outcome"] == "sent":
+                self.measures.sent[number] = one
+            else:
+                begun = self.measures.sent.pop(number, one)
+                self.measures.ended.append(ended(one if "tenant" in one else begun, one, 0.0))
+        return self.decisions.snapshot()
+
+
 def seen(*records: Mapping[str, Any], tail: int = 500) -> Decisions:
-    found = Decisions(HandClock(), tail)
-    for one in records:
-        if one["outcome"] == "sent":
-            found.begins(one)
-        else:
-            found.ends(one)
-    return found.snapshot()
+    return Calls(tail).tell(*records)
 
 
 @pytest.mark.parametrize(
@@ -52,16 +69,22 @@ def test_what_was_stopped_at_the_door_was_not_in_the_cloud_and_is_told_all_the_s
 
 
 def test_an_alarm_is_raised_also_when_the_record_cannot_be_written() -> None:
-    log, found = MemoryLog(), Decisions(HandClock())
-    log.full = True
-    watched = WatchedLog(log, found)
-    sent = record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted")
-    with pytest.raises(RecordUnwritable):
-        watched.append(sent)
-    assert found.snapshot().restricted_in_cloud == 1
-    with pytest.raises(RecordUnwritable):
-        watched.note(record([AWAY], call="2", sensitivity="restricted"))
-    assert found.snapshot().restricted_in_cloud == 2
+    async def main() -> None:
+        desk = Desk()
+        for number, result in enumerate(("record_unwritable", "served"), 1):
+            account = CallAccount(desk.rig.accounts, request("restricted"))
+            account.decision = Decision((), "spill_deadline", EVERYWHERE)
+            desk.rig.log.full = result != "served"
+            if desk.rig.log.full:
+                with pytest.raises(RecordUnwritable):
+                    account.starts(Endpoint("cloud", CLOUD, "openai"), EVERYWHERE, 0.0, "id")
+            desk.rig.log.full = True
+            account.attempted(Attempt("cloud", CLOUD, EVERYWHERE, result))
+            account.settle(Outcome.FAILED, result)
+            assert desk.decisions.snapshot().restricted_in_cloud == number
+        assert not desk.rig.log.lines
+
+    run(main())
 
 
 def test_a_call_counts_once_and_its_end_is_told_in_its_place() -> None:
@@ -79,14 +102,17 @@ def test_a_call_counts_once_and_its_end_is_told_in_its_place() -> None:
 
 
 def test_a_call_that_was_seen_under_way_counts_once() -> None:
-    found = seen(record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted"))
+    calls = Calls()
+    found = calls.tell(record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted"))
     (only,) = found.since(0, 10)
     assert only.record["outcome"] == "sent"
     assert not found.counts
-    found.ends(record([AWAY], call="2", sensitivity="restricted"))
+    told = found.revision
     end = {"kind": "end", "id": "1", "number": 1, "took_s": 0.7, "outcome": "served"}
-    found.ends({**end, "attempts": [AWAY]})
-    changed = found.since(only.revision, 10)
+    calls.tell(
+        record([AWAY], call="2", number=2, sensitivity="restricted"), {**end, "attempts": [AWAY]}
+    )
+    changed = found.since(told, 10)
     assert {(s.seq, s.record["outcome"]) for s in changed} == {(1, "served"), (2, "served")}
     assert found.counts == {("restricted", "cloud"): 2}
     assert found.restricted_in_cloud == 2
@@ -96,7 +122,9 @@ def test_a_restricted_call_on_its_way_to_the_cloud_is_an_alarm_before_it_ends() 
     sent = record([attempt("cloud", "sent")], outcome="sent", sensitivity="restricted")
     assert seen(sent).restricted_in_cloud == 1
     told_anew = record([attempt("cloud", "cancelled")], outcome="failed", sensitivity="restricted")
-    found = seen(sent, told_anew)  # what was decided could not be written
+    calls = Calls()
+    calls.tell(sent)
+    found = calls.tell(told_anew)  # what was decided could not be written
     assert (found.restricted_in_cloud, found.seq) == (1, 1)
 
 
@@ -121,18 +149,6 @@ def test_a_call_whose_caller_left_is_told_as_it_ended() -> None:
     assert sum(found.counts.values()) == 1
 
 
-def test_an_end_without_its_beginning_is_no_call() -> None:
-    end = {
-        "kind": "end",
-        "id": "9",
-        "number": 9,
-        "took_s": 1.0,
-        "attempts": [],
-        "outcome": "served",
-    }
-    assert not seen(end).counts
-
-
 def test_what_changed_since_a_look_is_told_newest_last_and_no_more_than_asked() -> None:
     found = seen(*(record(call=str(n)) for n in range(5)))
     assert [s.record["id"] for s in found.since(2, 10)] == ["2", "3", "4"]
@@ -148,21 +164,13 @@ def test_only_the_tail_is_kept_and_everything_is_counted() -> None:
     assert found.counts == {("clear", "onprem"): 9}
 
 
-def test_records_are_counted_some_hundred_at_once_though_nobody_looks() -> None:
-    found = Decisions(HandClock())
-    for number in range(2 * _AT_ONCE + 3):
-        found.ends(record(call=str(number)))
-        assert len(found._ended) < _AT_ONCE
-    assert found.counts == {("clear", "onprem"): 2 * _AT_ONCE}
-    assert found.snapshot().counts == {("clear", "onprem"): 2 * _AT_ONCE + 3}
-
-
-def test_calls_whose_end_never_comes_are_not_kept_for_ever() -> None:
+def test_what_is_seen_under_way_is_kept_until_it_ends_and_no_longer() -> None:
+    calls = Calls()
     stream = record([attempt("gpu", "sent")], outcome="sent")
-    found = seen(*({**stream, "id": str(n)} for n in range(_OPEN + 9)))
-    assert len(found._open) == _OPEN
-    for number in range(_OPEN + 9):
-        found.begins({**stream, "id": f"other-{number}"})
-    for number in range(_AT_ONCE):
-        found.ends(record(call=str(number)))
-    assert len(found._begun) == _OPEN
+    for first in range(0, 90, 30):
+        numbers = range(first, first + 30)
+        calls.tell(*({**stream, "id": str(n), "number": n} for n in numbers))
+        assert len(calls.decisions._open) == 30
+        calls.tell(*(record(call=str(n), number=n) for n in numbers))
+        assert not calls.decisions._open
+    assert calls.decisions.counts == {("clear", "onprem"): 90}

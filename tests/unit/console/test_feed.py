@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.accounting.live.decisions import Decisions
 from gateway.accounting.live.feed import BEAT_TICKS, Events, Feed, TooManyViewers, Viewer
-from tests.unit.console.console_rig import Desk, record, told
-from tests.unit.harness import now_s, request, run
+from tests.unit.console.console_rig import Desk, ended, live, record, told
+from tests.unit.harness import request, run
 
 
 class Figures:
@@ -29,7 +28,7 @@ async def never(seconds: float) -> None:
 
 class Look:
     def __init__(self) -> None:
-        self.figures, self.decisions = Figures(), Decisions(now_s)
+        self.figures, self.decisions = Figures(), live()
         self.feed = Feed(self.decisions, self.figures, lambda: 1700000000.0, never)
 
     def all_told(self, looker: Viewer) -> list[tuple[str, str, dict[str, Any]]]:
@@ -44,10 +43,10 @@ class Look:
 def test_who_joins_gets_a_picture_and_then_only_what_changed() -> None:
     async def main() -> None:
         look = Look()
-        look.decisions.ends(record())
+        look.decisions.take([ended(record())])
         looker = look.feed.join()
         look.figures.now = {"a": 2, "b": {"x": [1]}}
-        look.decisions.ends(record(call="2"))
+        look.decisions.take([ended(record(call="2"))])
         look.feed.tick()
         (kind, _, picture), (then, _, delta) = look.all_told(looker)
         assert (kind, then) == ("snapshot", "delta")
@@ -65,7 +64,7 @@ def test_who_joins_later_has_the_same_as_who_was_there_from_the_start() -> None:
         first = look.feed.join()
         for n in range(10):
             look.figures.now = {"a": n // 2, "b": n % 3, **({"c": n} if n > 4 else {})}
-            look.decisions.ends(record(call=str(n)))
+            look.decisions.take([ended(record(call=str(n)))])
             if n % 2:
                 look.feed.tick()
         second = look.feed.join()

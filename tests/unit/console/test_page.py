@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from gateway.config import OperatorSettings
 from tests.browser import browser, chromium, serious
 from tests.live import LoopThread
-from tests.unit.console.console_rig import Desk, attempt, record
+from tests.unit.console.console_rig import Desk, attempt, ended, record
 from tests.unit.fronts.http_rig import serving
 from tests.unit.harness import request
 
@@ -191,7 +191,7 @@ def test_the_list_stands_still_while_somebody_is_in_it(hall: Hall) -> None:
 
 def test_a_restricted_call_in_the_cloud_is_an_alarm_that_nobody_overlooks(hall: Hall) -> None:
     async def test(look: Watched) -> None:
-        look.desk.decisions.ends(LEAK)
+        look.desk.decisions.take([ended(LEAK)])
         await look.page.locator("#promise.broken").wait_for()
         told = await look.text("#promise")
         assert "✕" in told  # said by a mark and in words, not by colour alone

@@ -11,8 +11,8 @@ from gateway.accounting.live import shares as parts
 from gateway.accounting.live.decisions import Decisions
 from gateway.accounting.live.shares import Shares, WorkerShare, parsed_id
 from gateway.server.console import together
-from tests.unit.console.console_rig import attempt, record
-from tests.unit.harness import now_s, run
+from tests.unit.console.console_rig import attempt, ended, live, record
+from tests.unit.harness import run
 
 PART = {
     "gateway": {"draining": False, "in_flight": 2},
@@ -28,7 +28,7 @@ class Worker:
 
     def __init__(self, number: int, decides: bool = False) -> None:
         self.number, self.process, self.decides = number, f"process {number}", decides
-        self.decisions = Decisions(now_s)
+        self.decisions = live()
         self.answers = True
         self.questions = 0
 
@@ -56,7 +56,7 @@ def of(*workers: Worker) -> Shares:
 
 def calls(decisions: Decisions, first: int, count: int, **changes: Any) -> None:
     for n in range(first, first + count):
-        decisions.ends(record(call=str(n), number=n, time=float(n), **changes))
+        decisions.take([ended(record(call=str(n), number=n, time=float(n), **changes))])
 
 
 def test_every_decision_is_told_once_and_every_figure_counted_once() -> None:
@@ -88,7 +88,7 @@ def test_a_worker_that_was_started_again_begins_anew() -> None:
         shares = of(two)
         calls(two.decisions, 1, 5)
         await shares.refresh()
-        two.decisions, two.process = Decisions(now_s), "another process"
+        two.decisions, two.process = live(), "another process"
         calls(two.decisions, 6, 2)
         await shares.refresh()
         (share,) = shares.shares
@@ -137,7 +137,7 @@ def test_sections_are_those_of_all() -> None:
         shares = of(two)
         calls(two.decisions, 1, 3)
         bad = [attempt("cloud")]
-        two.decisions.ends(record(bad, call="9", number=9, sensitivity="restricted"))
+        two.decisions.take([ended(record(bad, call="9", number=9, sensitivity="restricted"))])
         await shares.refresh()
         own = PART | {"pools": None}
         others = shares.shares
@@ -146,7 +146,7 @@ def test_sections_are_those_of_all() -> None:
         assert (endpoint["in_flight"], endpoint["models"][0]["in_flight"]) == (4, 4)
         assert together.pools(own, others) == PART["pools"]
         quiet = {"restricted_in_cloud": 0, "stopped_at_door": 0, "latest": None}
-        alarm = together.alarm(quiet, Decisions(now_s).counts, others)
+        alarm = together.alarm(quiet, live().counts, others)
         assert (alarm["restricted_in_cloud"], alarm["latest"], alarm["restricted"]) == (1, "2-4", 1)
 
     run(main())

@@ -159,6 +159,17 @@ async def test_a_field_that_nobody_knows(more: dict[str, Any], path: str) -> Non
     assert not taken.requests
 
 
+@pytest.mark.parametrize(
+    "item", [{"content": "a", "spillway_sensitivity": "restricted"}, {"x-spillway-spill": "never"}]
+)
+@pytest.mark.parametrize("name", ["messages", "input"])
+def test_an_item_among_whatever_others(name: str, item: dict[str, Any]) -> None:
+    for before in ([], [{"role": "user", "content": "a"}], ["a"], [1, [2]], [None]):
+        with pytest.raises(GatewayError) as caught:
+            labels.check_document({"model": MODEL, name: [*before, item]})
+        assert caught.value.reason == "unknown_label"
+
+
 async def test_a_query_that_nobody_reads() -> None:
     taken = Taken()
     made = services(taken)

@@ -33,6 +33,7 @@ from gateway.core.errors import (
 )
 from gateway.core.reply import InferenceReply, JsonBody, RestBody, ServerEvent
 from gateway.core.types import DocumentCall, InferenceRequest
+from gateway.protocols import strictjson
 from gateway.server import Services
 from gateway.server.http import App
 from gateway.server.openai import front as openai
@@ -345,6 +346,15 @@ async def test_bad_fields_are_named(front: Served) -> None:
     assert told(response)["code"] == "model_not_found"
     assert told(response)["param"] == "model"
     assert front.pipeline.seen == []
+
+
+async def test_a_call_knows_the_size_of_its_document(front: Served) -> None:
+    for text in ("hello", "hello " * 20_000):
+        document = {**CHAT, "messages": [{"role": "user", "content": text}]}
+        await front.post("/v1/chat/completions", json.dumps(document, indent=1).encode())
+        call = front.pipeline.seen[-1].payload
+        assert isinstance(call, DocumentCall)
+        assert call.json_bytes == len(strictjson.dumps(document))
 
 
 async def test_large_json_is_read_beside_the_loop(front: Served) -> None:

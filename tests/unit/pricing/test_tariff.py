@@ -18,6 +18,7 @@ from gateway.accounting.pricing.tariff import (
     on_the_premises,
     tariff,
 )
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.embeddings import EMBEDDINGS
@@ -31,6 +32,8 @@ from gateway.core.types import (
     Usage,
     WireProtocol,
 )
+from gateway.protocols import strictjson
+from gateway.server.openai import documents
 
 SPLIT = ServedModel(
     "gpt",
@@ -134,6 +137,16 @@ def test_what_an_answer_may_have_is_what_its_call_allows(said: dict[str, Any], t
         "m", price_usd_per_1k_input_tokens=0.0, price_usd_per_1k_output_tokens=1.0
     )
     assert at_most(chat(**said), written) == tokens * nano(0.001)
+
+
+def test_a_copy_with_another_document_is_priced_by_that_one() -> None:
+    catalog = Catalog({"m": CatalogModel("m", "generate", ("gpu",))})
+    said = {"model": "m", "messages": [{"role": "user"}]}
+    _, call = documents.read(CHAT, said, catalog, 0, 48)
+    copy = replace(call, document={**call.document, "messages": [{"role": "user" * 500}]})
+    served = ServedModel("m", price_usd_per_1k_input_tokens=1.0)
+    assert at_most(_request(call), served) == 48 * nano(0.001)
+    assert at_most(_request(copy), served) == len(strictjson.dumps(copy.document)) * nano(0.001)
 
 
 def test_embeddings_have_no_output() -> None:

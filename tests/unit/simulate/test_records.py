@@ -238,7 +238,7 @@ def test_what_a_gateway_writes_can_be_replayed(tmp_path: Path) -> None:
     async def three_calls() -> None:
         log = AuditWriter(Journal(JournalOptions(tmp_path, "test")), Metrics(), checkpoint_s=60.0)
         log.start(dict)
-        accounts = Accounts(log, Metrics(), harness.now_s, lambda: "policy")
+        accounts = Accounts(log, Metrics(), harness.now_s, "policy")
         for number in range(3):
             request = harness.request(payload=tensors if number else None, priority=number)
             account = CallAccount(accounts, request)

@@ -143,7 +143,7 @@ class Journal:
 
     @property
     def size(self) -> int:
-        return self._head.size
+        return self._head.tree.size
 
     @property
     def full(self) -> bool:

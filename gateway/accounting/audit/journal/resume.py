@@ -49,7 +49,7 @@ def resume(segment: JournalSegment, header: Header, key: PublicKey) -> ResumedCh
             chain.rest = line
             break
         try:
-            # guard: B4.edited-chain -> chain.head.tree.add(line[:32])
+            # guard: B4.edited-chain -> chain.head.tree.extend([line[:32]])
             chain.head.follow(line[:-1])
         except BadLine as exc:
             raise AuditError(f"{segment.path}, line {number}: {exc}. {_KEEP}") from None

@@ -33,10 +33,11 @@ class PendingRecords:
 
     def take(self) -> tuple[list[bytes], list[Durable]] | None:
         """The next group: the oldest full one, or what is here by now."""
-        if not self.groups:
-            self.close_group()
-        if not self.groups:
+        if self.groups:
+            group = self.groups.popleft()
+            self._grouped -= len(group[0])
+        elif self.records:
+            group, self.records, self.tickets = (self.records, self.tickets), [], []
+        else:
             return None
-        group = self.groups.popleft()
-        self._grouped -= len(group[0])
         return group

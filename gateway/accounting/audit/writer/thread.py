@@ -55,12 +55,10 @@ class WriterThread:
         self._on_durable = on_durable
         self._tended = tended
         self._jobs: queue.SimpleQueue[CommitGroup | JournalUpkeep | None] = queue.SimpleQueue()
+        self.do: Callable[[CommitGroup | JournalUpkeep], None] = self._jobs.put
+        """A job. The journal is this thread's until the job is told of."""
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
-
-    def do(self, job: CommitGroup | JournalUpkeep) -> None:
-        """The journal is this thread's until the job is told of."""
-        self._jobs.put(job)
 
     async def aclose(self) -> None:
         """With no job left."""
