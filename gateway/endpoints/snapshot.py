@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.accounting.spill import SpillControl
 from gateway.core.deadline import Clock
+from gateway.core.structs import value
 from gateway.core.types import (
     Classification,
     Decision,
+    Endpoint,
     EndpointSnapshot,
     InferenceRequest,
 )
-from gateway.endpoints.candidates import Candidate
+from gateway.endpoints.candidates import Candidate, ModelEpoch
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.recovery import sure_s
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import refused_why
 from gateway.scheduling.queues import ModelQueues
-from gateway.scheduling.routing.policy import Policy
+from gateway.scheduling.routing.policy import Eligible, Policy
+
+
+@value
+class Figures:
+    """A `Forecast`: all that is read of an endpoint when a call is placed of which the rest is
+    known."""
+
+    endpoint: Endpoint
+    price_usd: float
+    predicted_s: float
+    p50_s: float
+    waiting: int
+    room: bool
 
 
 class Snapshots:
@@ -38,18 +55,64 @@ class Snapshots:
     def decide(
         self, request: InferenceRequest, classification: Classification, policy: Policy
     ) -> Decision:
-        """What the policy makes of the states of now. Raises what it does."""
-        snapshots = self.snapshot(request, classification.restricted)
-        return policy.decide(request, classification, snapshots)
+        """What the policy makes of the states of now. Raises what it does. Where the call may go
+        is found out once in an epoch of its model, for all calls of its shape."""
+        epoch = self._candidates.epoch(request.model)
+        shape = epoch.shape(request, classification.restricted) if epoch.steady else None
+        if shape is not None:
+            if epoch.policy is not policy:
+                epoch.policy = policy
+                epoch.eligible.clear()
+            eligible = epoch.eligible.get(shape)
+            if eligible is None:
+                eligible = epoch.eligible[shape] = self._eligible(request, classification, policy)
+            # guard: S5.cloud-closed always
+            if not (eligible.cloud and self._spill.closed(request.tenant)):
+                figures = self._figures(epoch, request)
+                decision = policy.place(request, classification, eligible, figures)
+                if decision is not None:
+                    return decision
+        return policy.decide(request, classification, self.snapshot(request))
 
-    def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointSnapshot, ...]:
+    def _eligible(
+        self, request: InferenceRequest, classification: Classification, policy: Policy
+    ) -> Eligible:
+        """Were every endpoint idle, and the cloud open."""
+        idle = [replace(state, room=True) for state in self._snapshot(request, closed="")]
+        return policy.eligible(request, classification, idle)
+
+    def _figures(self, epoch: ModelEpoch, request: InferenceRequest) -> list[Figures]:
+        queued: tuple[float, int] | None = None
+        figures = []
+        for candidate in epoch.all:
+            times = candidate.model_state.times
+            if candidate.onprem:
+                if queued is None:
+                    queued = self._queued(epoch, request, times.usual_s)
+                predicted_s, waiting = queued
+                room = True
+            else:
+                predicted_s, waiting = times.slow_s, 0
+                room = self._clouds.takes_another(candidate.name, request.model)
+            figures.append(
+                Figures(
+                    candidate.endpoint, candidate.price_usd, predicted_s, times.usual_s, waiting,
+                    room,
+                )
+            )  # fmt: skip
+        return figures
+
+    def snapshot(self, request: InferenceRequest) -> tuple[EndpointSnapshot, ...]:
         """The state of every endpoint that may serve the request's model."""
+        return self._snapshot(request, self._spill.closed(request.tenant))
+
+    def _snapshot(self, request: InferenceRequest, closed: str) -> tuple[EndpointSnapshot, ...]:
+        """`closed`: why no call of its tenant may leave; empty when one may."""
         model, now_s = request.model, self._clock()
-        onprem: tuple[float, int] | None = None  # its predicted seconds, and how many wait
-        closed: str | None = None
+        queued: tuple[float, int] | None = None
         snapshots = []
-        candidates = self._candidates.for_model(model)
-        for candidate in candidates.all:
+        epoch = self._candidates.epoch(model)
+        for candidate in epoch.all:
             state, model_state = candidate.state, candidate.model_state
             times = model_state.times
             if model_state.suspects:
@@ -58,19 +121,14 @@ class Snapshots:
             #   or self._spill.closed(request.tenant)
             why = refused_why(state, model_state, request.tenant)
             if candidate.onprem:
-                if onprem is None:  # all of them have one queue
-                    servers = candidates.server_group(request)
-                    onprem = (
-                        self._queued(request, servers, now_s) if servers else (times.usual_s, 0)
-                    )
-                predicted_s, waiting = onprem
+                if queued is None:
+                    queued = self._queued(epoch, request, times.usual_s)
+                predicted_s, waiting = queued
                 room, batch = (
                     True,
                     self._executions.execution(model, candidate.name).together,
                 )
             else:
-                if closed is None:
-                    closed = self._spill.closed(request.tenant)
                 why = why or closed  # guard: S5.cloud-closed
                 predicted_s = times.slow_s
                 room = self._clouds.takes_another(candidate.name, model)
@@ -98,11 +156,15 @@ class Snapshots:
         return tuple(snapshots)
 
     def _queued(
-        self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
+        self, epoch: ModelEpoch, request: InferenceRequest, usual_s: float
     ) -> tuple[float, int]:
-        """Seconds to the whole answer were the call queued now, and how many calls wait there."""
+        """Seconds to the whole answer were the call queued now, and how many calls wait there: all
+        servers have one queue. `usual_s`: where there is none for the call."""
+        servers = epoch.server_group(request)
+        if not servers:
+            return usual_s, 0
         queue, size = self._queues.queue(request.model, servers), self._queues.calls.size(request)
-        onprem_s = queue.scheduling.completion_s(size, request.deadline.at_s, now_s)
+        onprem_s = queue.scheduling.completion_s(size, request.deadline.at_s, self._clock())
         return onprem_s, queue.waiting
 
 

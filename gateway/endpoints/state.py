@@ -7,7 +7,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
@@ -119,6 +119,12 @@ class AttemptTimeout:
             self._task.cancel()
 
 
+class Epoch(Protocol):
+    """What was made of states as they are, and holds until one of them changes."""
+
+    over: bool
+
+
 @dataclass(slots=True)
 class ModelState:
     """One model on one endpoint."""
@@ -127,13 +133,37 @@ class ModelState:
     times: ServiceTimes
     gaps: ServiceTimes  # between two frames of a stream
     health: ModelHealth
+    reachable: bool = False  # its endpoint is up, and not drained
     in_flight: int = 0
     waiting: dict[AttemptTimeout, float] = field(init=False)
     suspects: Suspects = field(init=False)
+    steady: bool = True
+    """Its breaker is closed, nobody is suspected, and it is neither slow nor starting slowly: what
+    may be sent there depends neither on the time nor on the caller."""
+    usual: bool = False  # steady and reachable: any call may be sent there
+    epochs: dict[Epoch, None] = field(default_factory=dict)
+    """Those that end when this changes."""
 
     def __post_init__(self) -> None:
-        self.waiting = cast("dict[AttemptTimeout, float]", self.health.answers.waiting)
-        self.suspects = Suspects(self.health.clock)
+        health = self.health
+        self.waiting = cast("dict[AttemptTimeout, float]", health.answers.waiting)
+        self.suspects = Suspects(health.clock, self.changed)
+        self.breaker.changed = health.changed = health.slow_start.changed = self.changed
+        self.changed()
+
+    def changed(self) -> None:
+        """Something has changed that decisions depend on, beside how busy it is."""
+        health = self.health
+        self.steady = not (
+            self.breaker.open_until_s
+            or self.suspects
+            or health.slow_since_s is not None
+            or health.slow_start.going
+        )
+        self.usual = self.steady and self.reachable
+        for epoch in self.epochs:
+            epoch.over = True
+        self.epochs.clear()
 
     @property
     def gap_s(self) -> float:
@@ -172,8 +202,6 @@ class EndpointState:
     onprem: OnPremBackend | None
     cloud: CloudBackend | None
     inspector: Inspector | None
-    up: bool = False
-    drained: bool = False  # by an operator: it gets no new calls
     in_flight: int = 0
     model_states: ModelStates = field(default_factory=ModelStates)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
@@ -186,6 +214,38 @@ class EndpointState:
     rows: dict[tuple[str, str], TriedRows] = field(default_factory=dict)  # by model, version there
     unbatched: dict[str, RowVerdict] = field(default_factory=dict)
     """Models, by their names here, of which the server could join calls, and must not."""
+    _up: bool = False
+    _drained: bool = False
+
+    @property
+    def up(self) -> bool:
+        return self._up
+
+    @up.setter
+    def up(self, up: bool) -> None:
+        if up is not self._up:
+            self._up = up
+            self._reached()
+
+    @property
+    def drained(self) -> bool:
+        """By an operator: it gets no new calls."""
+        return self._drained
+
+    @drained.setter
+    def drained(self, drained: bool) -> None:
+        if drained is not self._drained:
+            self._drained = drained
+            self._reached()
+
+    @property
+    def reachable(self) -> bool:
+        return self._up and not self._drained
+
+    def _reached(self) -> None:
+        for model_state in self.model_states.values():
+            model_state.reachable = self.reachable
+            model_state.changed()
 
     def give_up_waiting(
         self, which: Callable[[AttemptTimeout], bool] = lambda waiting: True
@@ -226,6 +286,8 @@ class EndpointState:
 
 def refused_why(state: EndpointState, model_state: ModelState, tenant: str) -> str:
     """Why no call of this caller may go there now; empty when one may."""
+    if model_state.usual:
+        return ""
     why = unavailable_why(state, model_state)
     # guard: A6.caller-ejection
     if not why and model_state.suspects.suspended and model_state.suspects.refuses(tenant):

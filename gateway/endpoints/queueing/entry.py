@@ -42,7 +42,7 @@ class QueueEntry:
     ) -> Sequence[CloudCandidate]:
         if not clouds:
             return ()
-        prices_usd = self._candidates.for_model(model).prices_usd
+        prices_usd = self._candidates.epoch(model).prices_usd
         return [CloudCandidate(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
 
     async def enter(

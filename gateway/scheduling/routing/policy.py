@@ -16,6 +16,7 @@ from gateway.core.errors import (
     Saturated,
 )
 from gateway.core.operations.spec import CapabilityNeed
+from gateway.core.structs import value
 from gateway.core.types import (
     CLOUD,
     ONPREM,
@@ -28,11 +29,20 @@ from gateway.core.types import (
 )
 from gateway.scheduling.routing.filters import FILTERS, Filter, keeps_restricted_onprem
 from gateway.scheduling.routing.needs import lacking
-from gateway.scheduling.routing.scorers import expected_cost_usd, late_probability
+from gateway.scheduling.routing.scorers import Forecast, expected_cost_usd, late_probability
 
 _LIKELY = 0.5
 _NO_PLACE = frozenset({"protocol", "placement", "capability"})  # it never was one for the call
 _LASTING = _NO_PLACE | {"restricted", "spill_off", "stateful", "version"}
+
+
+@value
+class Eligible:
+    """Where a call may go by all but how busy endpoints are. They are counted in their order."""
+
+    onprem: tuple[int, ...]
+    cloud: tuple[int, ...]
+    vetoes: tuple[tuple[str, str], ...]  # (endpoint, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,8 @@ class Policy:
     call may leave, by no way."""
 
     filters: tuple[Filter, ...] = FILTERS
+    """Each reads of a call its operation, what its body asks for, the zones that its caller allows,
+    and whether it is restricted; nothing else."""
     spill: bool = True
     margin: float = 1.2
     miss_penalty_usd: float = 0.05
@@ -55,24 +67,74 @@ class Policy:
         """Raises OnpremUnavailable, NoEligibleEndpoint, Saturated, DeadlineUnmeetable or
         DeadlineExceeded when the call has nowhere to go."""
         if request.deadline.passed():
-            raise DeadlineExceeded("the latency budget was used up before the call was placed")
+            raise _too_late()
         onprem, cloud, vetoes = self._filter(request, classification, states)
         if not (onprem or cloud):
             # guard: A10.refused-placement -> refused = self._refused(request, classification,
             #   vetoes, states); raise refused
             raise self._refused(request, classification, vetoes, states)
-        critical = bool(onprem and cloud) and all(
-            [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
+        return self._ranked(request, classification, onprem, cloud, vetoes, states)
+
+    def eligible(
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        states: Sequence[EndpointSnapshot],
+    ) -> Eligible:
+        """Of states in which every endpoint has room and none is slow: what holds of further calls
+        that the filters cannot tell from this one."""
+        onprem, cloud, vetoes = self._filter(request, classification, states)
+        at = {state.endpoint.name: number for number, state in enumerate(states)}
+        return Eligible(
+            tuple([at[state.endpoint.name] for state in onprem]),
+            tuple([at[state.endpoint.name] for state in cloud]),
+            vetoes,
         )
+
+    def place(
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        eligible: Eligible,
+        forecasts: Sequence[Forecast],
+    ) -> Decision | None:
+        """What `decide` comes to for a call that is known to be eligible so. `forecasts`: of every
+        endpoint, in their order. None: one of them is full, or there is none. Raises
+        DeadlineExceeded."""
+        if request.deadline.passed():
+            raise _too_late()
+        onprem = [forecasts[number] for number in eligible.onprem]
+        cloud = [forecasts[number] for number in eligible.cloud]
+        if not (onprem or cloud):
+            return None
+        for forecast in cloud:
+            if not forecast.room:
+                return None
+        return self._ranked(request, classification, onprem, cloud, eligible.vetoes, forecasts)
+
+    def _ranked(
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        onprem: Sequence[Forecast],
+        cloud: Sequence[Forecast],
+        vetoes: tuple[tuple[str, str], ...],
+        states: Sequence[Forecast],
+    ) -> Decision:
+        critical = False
+        if onprem and cloud:
+            critical = all(
+                [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
+            )
         if len(onprem) > 1:
-            onprem.sort(key=_predicted_s)
+            onprem = sorted(onprem, key=_predicted_s)
         if len(cloud) > 1:
-            cloud.sort(key=partial(self._cost, request))
+            cloud = sorted(cloud, key=partial(self._cost, request))
         # guard: S5.no-zone minus 2
         # guard: M2.zones ONPREM_ONLY if classification.restricted or not self.spill else
         #   request.zones -> request.zones if self.spill else ONPREM_ONLY
         return Decision(
-            attempts=tuple([state.endpoint for state in onprem + cloud]),
+            attempts=tuple([state.endpoint for state in (*onprem, *cloud)]),
             reason=self._reason(classification, onprem, cloud, critical, vetoes),
             zones=ONPREM_ONLY if classification.restricted or not self.spill else request.zones,
             vetoes=vetoes,
@@ -117,15 +179,15 @@ class Policy:
             cloud = [state for state in cloud if not state.slow]
         return onprem, cloud, tuple(vetoes)
 
-    def _cost(self, request: InferenceRequest, state: EndpointSnapshot) -> tuple[float, float]:
+    def _cost(self, request: InferenceRequest, state: Forecast) -> tuple[float, float]:
         usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
         return usd, state.predicted_s
 
     def _reason(
         self,
         classification: Classification,
-        onprem: Sequence[EndpointSnapshot],
-        cloud: Sequence[EndpointSnapshot],
+        onprem: Sequence[Forecast],
+        cloud: Sequence[Forecast],
         critical: bool,
         vetoes: tuple[tuple[str, str], ...],
     ) -> str:
@@ -189,8 +251,12 @@ class Policy:
         )
 
 
-def _predicted_s(state: EndpointSnapshot) -> float:
+def _predicted_s(state: Forecast) -> float:
     return state.predicted_s
+
+
+def _too_late() -> DeadlineExceeded:
+    return DeadlineExceeded("the latency budget was used up before the call was placed")
 
 
 def _incapable(need: CapabilityNeed) -> Incapable:
