@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.config.model_catalog import Catalog
 from gateway.core.operations.spec import OperationSpec
+from gateway.core.structs import value
 from gateway.core.types import (
     ONPREM,
     DocumentCall,
@@ -43,6 +44,15 @@ class Candidate:
         self.price_usd = price_usd(self.served, None)
 
 
+@value
+class Plan:
+    """Where calls of one shape may go for an epoch."""
+
+    eligible: Eligible
+    clouds: tuple[str, ...]  # those that are eligible
+    servers: tuple[str, ...]  # the on-prem ones that such calls queue for
+
+
 class ModelEpoch:
     """The time in which nothing changes of a model's endpoints: neither the catalog nor who is up,
     drained, ejected, suspected, slow or new. What is made of that is made once and stands here; the
@@ -54,8 +64,8 @@ class ModelEpoch:
         "all",
         "cheapest_cloud",
         "cloud_names",
-        "eligible",
         "over",
+        "plans",
         "policy",
         "prices_usd",
         "servers_now",
@@ -72,8 +82,8 @@ class ModelEpoch:
         cheapest = min(clouds, key=lambda candidate: candidate.price_usd, default=None)
         self.cheapest_cloud = None if cheapest is None else cheapest.served
         self.policy: Policy | None = None
-        """Whose decisions are `eligible`."""
-        self.eligible: dict[Shape, Eligible] = {}
+        """Whose decisions are the plans."""
+        self.plans: dict[Shape, Plan] = {}
         self.servers_now: dict[tuple[str, ...], Sequence[ServerNow]] = {}
         """Of a queue's servers, where their conditions do not depend on the time."""
         self._limited = any(
@@ -81,15 +91,9 @@ class ModelEpoch:
         )
         self._groups: dict[OperationSpec, tuple[str, ...]] = {}
 
-    def shape(self, request: InferenceRequest, restricted: bool) -> Shape | None:
-        """None: the call asks for what some of the endpoints may lack."""
-        if self._special(request):
-            return None
-        return request.payload.operation, request.zones, restricted
-
     def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
         """See `CandidateIndex`."""
-        if self._special(request):
+        if self.special(request):
             return self._able(request)
         operation = request.payload.operation
         group = self._groups.get(operation)
@@ -97,7 +101,7 @@ class ModelEpoch:
             group = self._groups[operation] = self._able(request)
         return group
 
-    def _special(self, request: InferenceRequest) -> bool:
+    def special(self, request: InferenceRequest) -> bool:
         """Whether what its body asks for decides where it may go. A version is a caller's choice:
         nothing is kept by it."""
         payload = request.payload

@@ -14,26 +14,24 @@ from gateway.core.types import (
     EndpointSnapshot,
     InferenceRequest,
 )
-from gateway.endpoints.candidates import Candidate, ModelEpoch
+from gateway.endpoints.candidates import Candidate, ModelEpoch, Plan
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.recovery import sure_s
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import refused_why
 from gateway.scheduling.queues import ModelQueues
-from gateway.scheduling.routing.policy import Eligible, Policy
+from gateway.scheduling.routing.policy import Policy
 
 
 @value
 class Figures:
-    """A `Forecast`: all that is read of an endpoint when a call is placed of which the rest is
-    known."""
+    """A `Forecast`: what ranks an endpoint beside others that may serve a call."""
 
     endpoint: Endpoint
     price_usd: float
     predicted_s: float
     p50_s: float
-    waiting: int
-    room: bool
+    waiting: int = 0  # counts in the cloud alone, where calls do not queue
 
 
 class Snapshots:
@@ -58,49 +56,59 @@ class Snapshots:
         """What the policy makes of the states of now. Raises what it does. Where the call may go
         is found out once in an epoch of its model, for all calls of its shape."""
         epoch = self._candidates.epoch(request.model)
-        shape = epoch.shape(request, classification.restricted) if epoch.steady else None
-        if shape is not None:
+        if epoch.steady and not epoch.special(request):
             if epoch.policy is not policy:
                 epoch.policy = policy
-                epoch.eligible.clear()
-            eligible = epoch.eligible.get(shape)
-            if eligible is None:
-                eligible = epoch.eligible[shape] = self._eligible(request, classification, policy)
-            # guard: S5.cloud-closed always
-            if not (eligible.cloud and self._spill.closed(request.tenant)):
-                figures = self._figures(epoch, request)
-                decision = policy.place(request, classification, eligible, figures)
-                if decision is not None:
-                    return decision
+                epoch.plans.clear()
+            shape = (request.payload.operation, request.zones, classification.restricted)
+            plan = epoch.plans.get(shape)
+            if plan is None:
+                plan = epoch.plans[shape] = self._plan(epoch, request, classification, policy)
+            if plan.eligible.attempts and self._open(plan, request):
+                return self._placed(epoch, plan, request, policy)
         return policy.decide(request, classification, self.snapshot(request))
 
-    def _eligible(
-        self, request: InferenceRequest, classification: Classification, policy: Policy
-    ) -> Eligible:
-        """Were every endpoint idle, and the cloud open."""
+    def _plan(
+        self,
+        epoch: ModelEpoch,
+        request: InferenceRequest,
+        classification: Classification,
+        policy: Policy,
+    ) -> Plan:
+        """For calls of this shape, were every endpoint idle and the cloud open."""
         idle = [replace(state, room=True) for state in self._snapshot(request, closed="")]
-        return policy.eligible(request, classification, idle)
+        eligible = policy.eligible(request, classification, idle)
+        clouds = tuple([epoch.all[number].name for number in eligible.cloud])
+        return Plan(eligible, clouds, epoch.server_group(request))
 
-    def _figures(self, epoch: ModelEpoch, request: InferenceRequest) -> list[Figures]:
-        queued: tuple[float, int] | None = None
-        figures = []
+    def _open(self, plan: Plan, request: InferenceRequest) -> bool:
+        """Whether the cloud takes the call, wherever it may go there."""
+        if plan.clouds:
+            if self._spill.closed(request.tenant):  # guard: S5.cloud-closed
+                return False
+            for name in plan.clouds:
+                if not self._clouds.takes_another(name, request.model):
+                    return False
+        return True
+
+    def _placed(
+        self, epoch: ModelEpoch, plan: Plan, request: InferenceRequest, policy: Policy
+    ) -> Decision:
+        eligible, figures = plan.eligible, []
+        predicted_s: dict[str, float] = {}
+        queued_s: float | None = None
         for candidate in epoch.all:
             times = candidate.model_state.times
-            if candidate.onprem:
-                if queued is None:
-                    queued = self._queued(epoch, request, times.usual_s)
-                predicted_s, waiting = queued
-                room = True
+            if not candidate.onprem:
+                s = times.slow_s
+            elif queued_s is not None:
+                s = queued_s
             else:
-                predicted_s, waiting = times.slow_s, 0
-                room = self._clouds.takes_another(candidate.name, request.model)
-            figures.append(
-                Figures(
-                    candidate.endpoint, candidate.price_usd, predicted_s, times.usual_s, waiting,
-                    room,
-                )
-            )  # fmt: skip
-        return figures
+                s = queued_s = self._queued_s(plan.servers, request, times.usual_s)
+            predicted_s[candidate.name] = round(s, 6)
+            if len(eligible.attempts) > 1:
+                figures.append(Figures(candidate.endpoint, candidate.price_usd, s, times.usual_s))
+        return policy.place(request, eligible, predicted_s, figures)
 
     def snapshot(self, request: InferenceRequest) -> tuple[EndpointSnapshot, ...]:
         """The state of every endpoint that may serve the request's model."""
@@ -109,9 +117,10 @@ class Snapshots:
     def _snapshot(self, request: InferenceRequest, closed: str) -> tuple[EndpointSnapshot, ...]:
         """`closed`: why no call of its tenant may leave; empty when one may."""
         model, now_s = request.model, self._clock()
-        queued: tuple[float, int] | None = None
+        queued_s: float | None = None
         snapshots = []
         epoch = self._candidates.epoch(model)
+        servers = epoch.server_group(request)
         for candidate in epoch.all:
             state, model_state = candidate.state, candidate.model_state
             times = model_state.times
@@ -121,9 +130,10 @@ class Snapshots:
             #   or self._spill.closed(request.tenant)
             why = refused_why(state, model_state, request.tenant)
             if candidate.onprem:
-                if queued is None:
-                    queued = self._queued(epoch, request, times.usual_s)
-                predicted_s, waiting = queued
+                if queued_s is None:
+                    queued_s = self._queued_s(servers, request, times.usual_s)
+                predicted_s = queued_s
+                waiting = self._queues.queue(model, servers).waiting if servers else 0
                 room, batch = (
                     True,
                     self._executions.execution(model, candidate.name).together,
@@ -155,17 +165,15 @@ class Snapshots:
             ))  # fmt: skip
         return tuple(snapshots)
 
-    def _queued(
-        self, epoch: ModelEpoch, request: InferenceRequest, usual_s: float
-    ) -> tuple[float, int]:
-        """Seconds to the whole answer were the call queued now, and how many calls wait there: all
-        servers have one queue. `usual_s`: where there is none for the call."""
-        servers = epoch.server_group(request)
+    def _queued_s(
+        self, servers: tuple[str, ...], request: InferenceRequest, usual_s: float
+    ) -> float:
+        """Seconds to the whole answer were the call queued now: all servers have one queue.
+        `usual_s`: where there is none for the call."""
         if not servers:
-            return usual_s, 0
+            return usual_s
         queue, size = self._queues.queue(request.model, servers), self._queues.calls.size(request)
-        onprem_s = queue.scheduling.completion_s(size, request.deadline.at_s, self._clock())
-        return onprem_s, queue.waiting
+        return queue.scheduling.completion_s(size, request.deadline.at_s, self._clock())
 
 
 def _back_in_s(candidate: Candidate, tenant: str) -> float | None:

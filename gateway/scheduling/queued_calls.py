@@ -118,7 +118,7 @@ class QueuedCalls:
         """Of a model without a queue here nobody ever asks."""
         meter = self._meters.get(request.model)
         if meter is not None:
-            self._latency(endpoint, request.model).observe(meter.estimate(request), took_s)
+            self._latency(endpoint, request.model).observe(meter.size(request).work, took_s)
 
     def measure_anew(self, model: str) -> None:
         """Its batches are others now."""

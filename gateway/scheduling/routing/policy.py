@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,6 +23,7 @@ from gateway.core.types import (
     ONPREM_ONLY,
     Classification,
     Decision,
+    Endpoint,
     EndpointSnapshot,
     InferenceRequest,
     Zone,
@@ -38,10 +39,13 @@ _LASTING = _NO_PLACE | {"restricted", "spill_off", "stateful", "version"}
 
 @value
 class Eligible:
-    """Where a call may go by all but how busy endpoints are. They are counted in their order."""
+    """Where a call may go by all but how busy endpoints are."""
 
-    onprem: tuple[int, ...]
+    onprem: tuple[int, ...]  # endpoints, counted in their order
     cloud: tuple[int, ...]
+    attempts: tuple[Endpoint, ...]  # the same; not ranked yet
+    reason: str
+    zones: frozenset[Zone]
     vetoes: tuple[tuple[str, str], ...]  # (endpoint, why)
 
 
@@ -68,12 +72,13 @@ class Policy:
         DeadlineExceeded when the call has nowhere to go."""
         if request.deadline.passed():
             raise _too_late()
-        onprem, cloud, vetoes = self._filter(request, classification, states)
-        if not (onprem or cloud):
+        eligible = self.eligible(request, classification, states)
+        if not eligible.attempts:
             # guard: A10.refused-placement -> refused = self._refused(request, classification,
-            #   vetoes, states); raise refused
-            raise self._refused(request, classification, vetoes, states)
-        return self._ranked(request, classification, onprem, cloud, vetoes, states)
+            #   eligible.vetoes, states); raise refused
+            raise self._refused(request, classification, eligible.vetoes, states)
+        predicted_s = {s.endpoint.name: round(s.predicted_s, 6) for s in states}
+        return self.place(request, eligible, predicted_s, states)
 
     def eligible(
         self,
@@ -81,81 +86,64 @@ class Policy:
         classification: Classification,
         states: Sequence[EndpointSnapshot],
     ) -> Eligible:
-        """Of states in which every endpoint has room and none is slow: what holds of further calls
+        """Of states in which every endpoint has room and none is slow, this holds of further calls
         that the filters cannot tell from this one."""
         onprem, cloud, vetoes = self._filter(request, classification, states)
-        at = {state.endpoint.name: number for number, state in enumerate(states)}
+        # guard: S5.no-zone minus 2
+        # guard: M2.zones ONPREM_ONLY if classification.restricted or not self.spill else
+        #   request.zones -> request.zones if self.spill else ONPREM_ONLY
+        zones = ONPREM_ONLY if classification.restricted or not self.spill else request.zones
         return Eligible(
-            tuple([at[state.endpoint.name] for state in onprem]),
-            tuple([at[state.endpoint.name] for state in cloud]),
+            tuple(onprem),
+            tuple(cloud),
+            tuple([states[number].endpoint for number in (*onprem, *cloud)]),
+            _reason(classification, onprem, cloud, vetoes),
+            zones,
             vetoes,
         )
 
     def place(
         self,
         request: InferenceRequest,
-        classification: Classification,
         eligible: Eligible,
+        predicted_s: Mapping[str, float],
         forecasts: Sequence[Forecast],
-    ) -> Decision | None:
-        """What `decide` comes to for a call that is known to be eligible so. `forecasts`: of every
-        endpoint, in their order. None: one of them is full, or there is none. Raises
-        DeadlineExceeded."""
+    ) -> Decision:
+        """The decision on a call that has somewhere to go. `forecasts`: of all endpoints, in their
+        order; none are read where there is but one attempt. Raises DeadlineExceeded."""
         if request.deadline.passed():
             raise _too_late()
-        onprem = [forecasts[number] for number in eligible.onprem]
-        cloud = [forecasts[number] for number in eligible.cloud]
-        if not (onprem or cloud):
-            return None
-        for forecast in cloud:
-            if not forecast.room:
-                return None
-        return self._ranked(request, classification, onprem, cloud, eligible.vetoes, forecasts)
-
-    def _ranked(
-        self,
-        request: InferenceRequest,
-        classification: Classification,
-        onprem: Sequence[Forecast],
-        cloud: Sequence[Forecast],
-        vetoes: tuple[tuple[str, str], ...],
-        states: Sequence[Forecast],
-    ) -> Decision:
-        critical = False
-        if onprem and cloud:
-            critical = all(
-                [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
-            )
-        if len(onprem) > 1:
-            onprem = sorted(onprem, key=_predicted_s)
-        if len(cloud) > 1:
-            cloud = sorted(cloud, key=partial(self._cost, request))
-        # guard: S5.no-zone minus 2
-        # guard: M2.zones ONPREM_ONLY if classification.restricted or not self.spill else
-        #   request.zones -> request.zones if self.spill else ONPREM_ONLY
+        attempts, reason, critical = eligible.attempts, eligible.reason, False
+        if len(attempts) > 1:
+            onprem = [forecasts[number] for number in eligible.onprem]
+            cloud = [forecasts[number] for number in eligible.cloud]
+            if onprem and cloud:
+                late = [late_probability(request, state, self.margin) for state in cloud]
+                critical = min(late) >= _LIKELY
+            if critical and reason == "onprem_room":
+                reason = "latency_critical"
+            onprem.sort(key=_predicted_s)
+            if len(cloud) > 1:
+                cloud.sort(key=partial(self._cost, request))
+            attempts = tuple([state.endpoint for state in onprem + cloud])
         return Decision(
-            attempts=tuple([state.endpoint for state in (*onprem, *cloud)]),
-            reason=self._reason(classification, onprem, cloud, critical, vetoes),
-            zones=ONPREM_ONLY if classification.restricted or not self.spill else request.zones,
-            vetoes=vetoes,
-            latency_critical=critical,
-            tries=self.max_attempts,
-            predicted_s={s.endpoint.name: round(s.predicted_s, 6) for s in states},
-        )
+            attempts, reason, eligible.zones, eligible.vetoes, critical, self.max_attempts,
+            predicted_s,
+        )  # fmt: skip
 
     def _filter(
         self,
         request: InferenceRequest,
         classification: Classification,
         states: Sequence[EndpointSnapshot],
-    ) -> tuple[list[EndpointSnapshot], list[EndpointSnapshot], tuple[tuple[str, str], ...]]:
+    ) -> tuple[list[int], list[int], tuple[tuple[str, str], ...]]:
         """Those on the premises and those in the cloud that may serve the call, and why no others
         may."""
-        onprem: list[EndpointSnapshot] = []
-        cloud: list[EndpointSnapshot] = []
+        onprem: list[int] = []
+        cloud: list[int] = []
         vetoes: list[tuple[str, str]] = []
-        slow = 0
-        for state in states:
+        slow: list[int] = []
+        for number, state in enumerate(states):
             # guard: O4.restricted-stays -> why = None
             why = keeps_restricted_onprem(request, classification, state)
             # guard: S5.spill-switch
@@ -169,37 +157,18 @@ class Policy:
             if why is not None:
                 vetoes.append((state.endpoint.name, why))
             else:
-                (onprem if state.endpoint.zone is ONPREM else cloud).append(state)
+                (onprem if state.endpoint.zone is ONPREM else cloud).append(number)
                 if state.slow:
-                    slow += 1
-        if 0 < slow < len(onprem) + len(cloud):  # they are for calls that have no other place
-            late = [s for s in states if s.slow and (s in onprem or s in cloud)]
-            vetoes += [(state.endpoint.name, "slow") for state in late]
-            onprem = [state for state in onprem if not state.slow]
-            cloud = [state for state in cloud if not state.slow]
+                    slow.append(number)
+        if 0 < len(slow) < len(onprem) + len(cloud):  # they are for calls with no other place
+            vetoes += [(states[number].endpoint.name, "slow") for number in slow]
+            onprem = [number for number in onprem if number not in slow]
+            cloud = [number for number in cloud if number not in slow]
         return onprem, cloud, tuple(vetoes)
 
     def _cost(self, request: InferenceRequest, state: Forecast) -> tuple[float, float]:
         usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
         return usd, state.predicted_s
-
-    def _reason(
-        self,
-        classification: Classification,
-        onprem: Sequence[Forecast],
-        cloud: Sequence[Forecast],
-        critical: bool,
-        vetoes: tuple[tuple[str, str], ...],
-    ) -> str:
-        if onprem:
-            if classification.restricted:
-                return "restricted"
-            if not cloud:
-                return "onprem_only"
-            return "latency_critical" if critical else "onprem_room"
-        if any(why not in _NO_PLACE for _, why in vetoes):
-            return "spill_unavailable"
-        return "cloud_only"
 
     def _refused(
         self,
@@ -249,6 +218,21 @@ class Policy:
         return NoEligibleEndpoint(
             f"no endpoint can take this call now ({why})", retry_after_s=retry_after_s
         )
+
+
+def _reason(
+    classification: Classification,
+    onprem: Sequence[int],
+    cloud: Sequence[int],
+    vetoes: tuple[tuple[str, str], ...],
+) -> str:
+    if onprem:
+        if classification.restricted:
+            return "restricted"
+        return "onprem_room" if cloud else "onprem_only"
+    if any(why not in _NO_PLACE for _, why in vetoes):
+        return "spill_unavailable"
+    return "cloud_only"
 
 
 def _predicted_s(state: Forecast) -> float:

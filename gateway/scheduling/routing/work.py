@@ -11,7 +11,7 @@ from weakref import ref
 
 from gateway.core.operations.tokens import stated
 from gateway.core.structs import value
-from gateway.core.types import DocumentCall, InferenceRequest, TensorCall
+from gateway.core.types import DocumentCall, InferenceRequest, Payload, TensorCall
 from gateway.protocols import strictjson
 
 _BYTES_A_TOKEN = 4.0  # of its JSON, which one call of C writes
@@ -40,17 +40,25 @@ class WorkMeter:
         self._size: CallSize | None = None  # of that one, by the mean as it is
 
     def size(self, request: InferenceRequest) -> CallSize:
-        known = self._size
-        if known is not None and self._counted is not None and self._counted() is request.payload:
-            return known
-        size = CallSize(self.estimate(request), self.rows(request))
-        if isinstance(request.payload, DocumentCall):
-            self._size = size
+        payload = request.payload
+        if isinstance(payload, TensorCall):
+            rows = self.rows(payload)
+            return CallSize(float(rows), rows)
+        counted = self._counted
+        if counted is None or counted() is not payload:
+            self._counted, self._tokens, self._size = ref(payload), _tokens(payload), None
+            if not self._mean:
+                self._mean = self._tokens
+        size = self._size
+        if size is None:
+            work = self._tokens / self._mean
+            if not _LEAST < work < _MOST:
+                work = min(_MOST, max(_LEAST, work))
+            size = self._size = CallSize(work, self.rows(payload))
         return size
 
-    def rows(self, request: InferenceRequest) -> int:
+    def rows(self, payload: Payload) -> int:
         """Places that the call takes in a batch."""
-        payload = request.payload
         if not self._batched:
             return 1
         if isinstance(payload, DocumentCall):
@@ -60,19 +68,6 @@ class WorkMeter:
             texts = payload.document.get(key)
             return max(1, len(texts)) if isinstance(texts, list) else 1
         return max((t.shape[0] for t in payload.inputs if t.shape), default=1) or 1
-
-    def estimate(self, request: InferenceRequest) -> float:
-        """In average calls."""
-        payload = request.payload
-        if isinstance(payload, TensorCall):
-            return float(self.rows(request))
-        if self._counted is None or self._counted() is not payload:
-            self._counted, self._tokens = ref(payload), _tokens(payload)
-            self._size = None
-            if not self._mean:
-                self._mean = self._tokens
-        work = self._tokens / self._mean
-        return work if _LEAST < work < _MOST else min(_MOST, max(_LEAST, work))
 
     def observe(self, work: float) -> None:
         """One more call, which the mean counts from now on."""
