@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gateway.config.model_catalog import Catalog
@@ -84,7 +84,7 @@ class ModelEpoch:
         self.policy: Policy | None = None
         """Whose decisions are the plans."""
         self.plans: dict[Shape, Plan] = {}
-        self.servers_now: dict[tuple[str, ...], Sequence[ServerNow]] = {}
+        self.servers_now: dict[tuple[str, ...], tuple[ServerNow, ...]] = {}
         """Of a queue's servers, where their conditions do not depend on the time."""
         self._limited = any(
             limited(candidate.endpoint, candidate.served) for candidate in candidates

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.timeouts import EARLY_S, Slot, running_wheel
+from gateway.core.timeouts import EARLY_S, TimerWheel, Wait, running_wheel
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
@@ -28,7 +27,7 @@ from gateway.scheduling.routing.estimate import ServiceTimes
 _UNHEARD: Final = (CancelledError, DeadlineExceeded)  # who gave up has heard nothing
 
 
-class AttemptTimeout:
+class AttemptTimeout(Wait):
     """A call that waits at its lane for its answer to begin, or for the next frame of it.
 
     `with waiting.waits(...): await ...` cancels what is waited for and raises TimeoutError at its
@@ -40,10 +39,6 @@ class AttemptTimeout:
     ends_s = 0.0  # on the clock of the lane
     begun = False  # it has no other place any more
     may_last = False  # beyond its end: `last_check` is asked then
-    ran_out = False  # its end has come, and it was told
-    _task: asyncio.Task[object] | None = None
-    _cancelling = 0
-    _slot: Slot = {}  # noqa: RUF012 - no slot: nothing is ever in it
     _slot_s = 0.0  # the time of its slot
 
     @property
@@ -59,18 +54,16 @@ class AttemptTimeout:
 
     def waits(self, ends_s: float, now_s: float) -> AttemptTimeout:
         """From now until then; to be entered at once. Raises RuntimeError where no task runs."""
-        wheel = running_wheel()
-        task = self._task = wheel.task()
-        self._cancelling = task.cancelling()
+        wheel = self._begins()
         self.ends_s = ends_s
         if ends_s < self._slot_s or self not in self._slot:
-            self._stand_at(ends_s, now_s)
+            self._stand_at(wheel, ends_s, now_s)
         self.model_state.health.answers.claim(self, now_s)
         return self
 
-    def _stand_at(self, ends_s: float, now_s: float) -> None:
+    def _stand_at(self, wheel: TimerWheel, ends_s: float, now_s: float) -> None:
         self._slot.pop(self, None)
-        self._slot, self._slot_s = running_wheel().add(self, ends_s - now_s), ends_s
+        self._slot, self._slot_s = wheel.add(self, ends_s - now_s), ends_s
 
     def leave_wheel(self) -> None:
         """It waits no more: nothing is left of it there. Between two frames of a stream it stays,
@@ -92,20 +85,14 @@ class AttemptTimeout:
             self.model_state.health.answers.heard(self)
         else:
             self.model_state.health.answers.gave_up(self)
-        # guard: A10.waiting-task -> task = self._task
-        task, self._task = self._task, None  # which may have this as its result, or in its failure
-        if self.ran_out:
-            self.ran_out = False
-            assert task is not None
-            if task.uncancel() <= self._cancelling and kind is CancelledError:
-                raise TimeoutError from error
+        self._ends(error)
 
     def ends_by(self, at_s: float, now_s: float) -> None:
         """At the latest, from now on."""
         self.may_last = False
-        if at_s < self.ends_s and not self.ran_out:  # guard: A6.fired-limits minus 2
+        if at_s < self.ends_s and not self.expired:  # guard: A6.fired-limits minus 2
             self.ends_s = at_s
-            self._stand_at(at_s, now_s)
+            self._stand_at(running_wheel(), at_s, now_s)
 
     def expire(self) -> None:
         now_s = self.model_state.health.clock()
@@ -113,10 +100,9 @@ class AttemptTimeout:
             self.may_last = False
             self.last_check()
         if self.ends_s > now_s + EARLY_S:
-            self._stand_at(self.ends_s, now_s)
-        elif self._task is not None:
-            self.ran_out = True
-            self._task.cancel()
+            self._stand_at(running_wheel(), self.ends_s, now_s)
+        else:
+            self._cancel()
 
 
 class Epoch(Protocol):

@@ -98,12 +98,11 @@ class Scheduler:
         # guard: S4.express-deadline
         if end_s * stretch > position.due_s - now_s:
             return None
-        instance = servers.at_once(idle, now_s, self.lead_s != 0.0)
+        instance = servers.send_at_once(call, idle, now_s, self.lead_s != 0.0)
         if instance is None:
             return None
         if call.rows >= self.limits.max_batch:
             self._batcher.went_full()
-        servers.send_one(instance, call, now_s)
         self._waiting.put_off.served(call.id)
         self._rest()
         return [Release(instance.server, (call,))]

@@ -62,7 +62,7 @@ class Rig:
 
     @staticmethod
     def _around(model: str, servers: Sequence[str]) -> QueueConditions:
-        return QueueConditions([ServerNow(name, True) for name in servers], 0.0)
+        return QueueConditions(tuple([ServerNow(name, True) for name in servers]), 0.0)
 
 
 def asked(**changes: Any) -> InferenceRequest:
