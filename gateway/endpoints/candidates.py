@@ -17,7 +17,7 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.endpoints.state import EndpointState, ModelState
-from gateway.scheduling.queue import ServerNow
+from gateway.scheduling.queue import ModelQueue, QueueConditions
 from gateway.scheduling.routing.fit import able
 from gateway.scheduling.routing.needs import limited, needs
 from gateway.scheduling.routing.policy import Eligible, Policy
@@ -50,7 +50,7 @@ class Plan:
 
     eligible: Eligible
     clouds: tuple[str, ...]  # those that are eligible
-    servers: tuple[str, ...]  # the on-prem ones that such calls queue for
+    queue: ModelQueue | None  # None: no on-prem server may serve such calls
 
 
 class ModelEpoch:
@@ -64,11 +64,11 @@ class ModelEpoch:
         "all",
         "cheapest_cloud",
         "cloud_names",
+        "conditions",
         "over",
         "plans",
         "policy",
         "prices_usd",
-        "servers_now",
         "steady",
     )
 
@@ -84,8 +84,8 @@ class ModelEpoch:
         self.policy: Policy | None = None
         """Whose decisions are the plans."""
         self.plans: dict[Shape, Plan] = {}
-        self.servers_now: dict[tuple[str, ...], tuple[ServerNow, ...]] = {}
-        """Of a queue's servers, where their conditions do not depend on the time."""
+        self.conditions: dict[tuple[str, ...], QueueConditions] = {}
+        """Of a queue's servers, where they do not depend on the time; without the cloud's room."""
         self._limited = any(
             limited(candidate.endpoint, candidate.served) for candidate in candidates
         )

@@ -19,6 +19,7 @@ from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.recovery import sure_s
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import refused_why
+from gateway.scheduling.queue import ModelQueue
 from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.policy import Policy
 
@@ -45,6 +46,7 @@ class Snapshots:
     ) -> None:
         self._candidates = registry.candidates
         self._queues = queues
+        self._calls = queues.calls
         self._executions = queues.executions
         self._clouds = clouds
         self._spill = spill
@@ -79,7 +81,7 @@ class Snapshots:
         idle = [replace(state, room=True) for state in self._snapshot(request, closed="")]
         eligible = policy.eligible(request, classification, idle)
         clouds = tuple([epoch.all[number].name for number in eligible.cloud])
-        return Plan(eligible, clouds, epoch.server_group(request))
+        return Plan(eligible, clouds, self._queue(epoch, request))
 
     def _open(self, plan: Plan, request: InferenceRequest) -> bool:
         """Whether the cloud takes the call, wherever it may go there."""
@@ -104,7 +106,7 @@ class Snapshots:
             elif queued_s is not None:
                 s = queued_s
             else:
-                s = queued_s = self._queued_s(plan.servers, request, times.usual_s)
+                s = queued_s = self._queued_s(plan.queue, request, times.usual_s)
             predicted_s[candidate.name] = round(s, 6)
             if len(eligible.attempts) > 1:
                 figures.append(Figures(candidate.endpoint, candidate.price_usd, s, times.usual_s))
@@ -120,7 +122,7 @@ class Snapshots:
         queued_s: float | None = None
         snapshots = []
         epoch = self._candidates.epoch(model)
-        servers = epoch.server_group(request)
+        queue = self._queue(epoch, request)
         for candidate in epoch.all:
             state, model_state = candidate.state, candidate.model_state
             times = model_state.times
@@ -131,9 +133,9 @@ class Snapshots:
             why = refused_why(state, model_state, request.tenant)
             if candidate.onprem:
                 if queued_s is None:
-                    queued_s = self._queued_s(servers, request, times.usual_s)
+                    queued_s = self._queued_s(queue, request, times.usual_s)
                 predicted_s = queued_s
-                waiting = self._queues.queue(model, servers).waiting if servers else 0
+                waiting = 0 if queue is None else queue.waiting
                 room, batch = (
                     True,
                     self._executions.execution(model, candidate.name).together,
@@ -165,14 +167,19 @@ class Snapshots:
             ))  # fmt: skip
         return tuple(snapshots)
 
+    def _queue(self, epoch: ModelEpoch, request: InferenceRequest) -> ModelQueue | None:
+        """That of all servers that may serve the call."""
+        servers = epoch.server_group(request)
+        return self._queues.queue(request.model, servers) if servers else None
+
     def _queued_s(
-        self, servers: tuple[str, ...], request: InferenceRequest, usual_s: float
+        self, queue: ModelQueue | None, request: InferenceRequest, usual_s: float
     ) -> float:
-        """Seconds to the whole answer were the call queued now: all servers have one queue.
-        `usual_s`: where there is none for the call."""
-        if not servers:
+        """Seconds to the whole answer were the call queued now. `usual_s`: where there is no queue
+        for it."""
+        if queue is None:
             return usual_s
-        queue, size = self._queues.queue(request.model, servers), self._queues.calls.size(request)
+        size = self._calls.size(request)
         return queue.scheduling.completion_s(size, request.deadline.at_s, self._clock())
 
 

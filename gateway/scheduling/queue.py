@@ -152,7 +152,7 @@ class ModelQueue:
         actions = self.scheduling.arrive(call, since_s)
         if len(actions) == 1 and not (self._todo or self._moved):
             first = actions[0]
-            if type(first) is Release and len(first.calls) == 1 and first.calls[0] is call:
+            if type(first) is Release and first.calls == (call,):
                 self._acted_on()
                 return Grant(self, call, first.server, 0.0)  # at once, as mostly
         return await self._turn(call, self._stand(call, actions), deadline, since_s)

@@ -32,19 +32,25 @@ class ConditionsReader:
         self._handover = handover
         self._siblings = handover.siblings
         self._spill = spill
-        self.room_elsewhere: Callable[[str], float] = lambda model: 0
-        """For a model, what the doors of gateways take that forward their calls to this one."""
+        self.room_elsewhere: Callable[[str], float] | None = None
+        """For a model, what the doors of gateways take that forward their calls to this one; None:
+        there are none."""
         self._reported: dict[tuple[str, str], ServerNow] = {}  # the last that was read
 
     def read(self, model: str, servers: tuple[str, ...]) -> QueueConditions:
         epoch = self._candidates.epoch(model)
-        now = epoch.servers_now.get(servers)
-        if now is None:
-            now = tuple([self._server_now(name, model) for name in servers])
+        conditions = epoch.conditions.get(servers)
+        if conditions is None:
+            now = [self._server_now(name, model) for name in servers]
+            conditions = QueueConditions(tuple(now), 0.0)
             if epoch.steady and not self._siblings:
-                epoch.servers_now[servers] = now
-        room = self.room_elsewhere(model)
-        return QueueConditions(now, room + self._room(epoch, model) if epoch.cloud_names else room)
+                epoch.conditions[servers] = conditions
+        if not epoch.cloud_names and self.room_elsewhere is None:
+            return conditions
+        room: float = self._room(epoch, model)
+        if self.room_elsewhere is not None:
+            room += self.room_elsewhere(model)
+        return QueueConditions(conditions.servers, room)
 
     def own_cloud_room(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""

@@ -23,10 +23,12 @@ class Valuation:
         self._tuning = tuning
         self._rows = 1.0  # of a call, on average
         self._demand = Demand()
+        self._memory_s = self._memory_now_s()
 
     def position(self, call: QueuedCall, now_s: float) -> QueuePosition:
         """Where a call belongs that comes now, which counts as asked for from here on."""
-        t, gpus, memory_s = self._tuning, self._servers.gpus, self._memory_s
+        t, gpus = self._tuning, self._servers.gpus
+        memory_s = self._memory_s = self._memory_now_s()
         if call.rows != self._rows:
             self._rows += _ROWS_SHARE * (call.rows - self._rows)
         due_s = call.arrived_s + (call.deadline_s - call.arrived_s) * (
@@ -69,8 +71,8 @@ class Valuation:
         """Of an average call, of what a full batch costs before its first call."""
         return self._model.fixed_s / self.calls_a_batch
 
-    @property
-    def _memory_s(self) -> float:
+    def _memory_now_s(self) -> float:
+        """For how long arrivals count, by the batches of now; kept until the next arrival."""
         model = self._model
         full_s = model.fixed_s + model.per_work_s * self._limits.max_batch
         return self._tuning.reserve_batches * full_s
