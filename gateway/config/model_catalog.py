@@ -148,7 +148,7 @@ class Catalog:
             # guard: B2.unlisted-model without gpu_usd_per_hour=hour_usd
             served[name] = ServedModel(name, gpu_usd_per_hour=hour_usd)
         self.endpoints[endpoint] = Endpoint(place.name, place.zone, place.kind, served)
-        self.changed()
+        self.changed()  # guard: S11.catalog-change
 
 
 def _gpu_usd_per_hour(place: str, settings: Settings) -> float:

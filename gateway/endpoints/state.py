@@ -148,7 +148,7 @@ class ModelState:
         )
         self.usual = self.steady and self.reachable
         for epoch in self.epochs:
-            epoch.over = True
+            epoch.over = True  # guard: S11.state-change
         self.epochs.clear()
 
     @property
@@ -231,7 +231,7 @@ class EndpointState:
     def _reached(self) -> None:
         for model_state in self.model_states.values():
             model_state.reachable = self.reachable
-            model_state.changed()
+            model_state.changed()  # guard: S11.endpoint-change
 
     def give_up_waiting(
         self, which: Callable[[AttemptTimeout], bool] = lambda waiting: True

@@ -177,7 +177,7 @@ class ModelQueues:
 
     def _count_change(self) -> None:
         self.changes += 1
-        self.changed()
+        self.changed()  # guard: S11.batches-change
 
     def _adopt(self, key: Key, queue: ModelQueue) -> None:
         model, servers = key

@@ -120,14 +120,14 @@ class Breaker:
 
     def _close(self) -> None:
         self.open_until_s, self.cool_down_s, self.probing = 0.0, _COOL_DOWN_S, False
-        self.changed()
+        self.changed()  # guard: S11.breaker-change
 
     def _open(self, for_s: float) -> None:
         self.epoch += 1
         self.in_a_row, self.probing = 0, False
         self.recent.clear()
         self.open_until_s = (self.clock() + for_s) or _PROBE_S  # 0 would mean closed
-        self.changed()
+        self.changed()  # guard: S11.breaker-change
 
     def _dwell_s(self, was_closed: bool) -> float:
         """Hysteresis: what fails again as soon as it is back stays out for longer (S1)."""

@@ -151,7 +151,7 @@ class ModelHealth:
     def _slows(self, latencies: LatencyFigures) -> HealthChange:
         self.slow_since_s, self.usual_s = self.clock(), latencies.usual_s
         self._passed = 0
-        self.changed()
+        self.changed()  # guard: S11.slow-change
         return HealthChange.SLOWED
 
     # What the gateway does
@@ -183,7 +183,7 @@ class ModelHealth:
         self.answers.forget_silence()
         self.hopeful = True  # guard: A6.canary-wait True -> False
         self.slow_since_s = None
-        self.changed()
+        self.changed()  # guard: S11.slow-change
 
     def out_for_s(self) -> float | None:
         """Seconds until it could be back at the soonest; None while it is in."""

@@ -23,7 +23,7 @@ class SlowStart:
 
     def begin(self) -> None:
         self._began_s, self.going = self.clock(), True
-        self.changed()
+        self.changed()  # guard: S11.start-change
 
     def share(self) -> float:
         """Of the usual window that may be used now, in (0, 1]."""
@@ -32,7 +32,7 @@ class SlowStart:
         passed_s = self.clock() - self._began_s
         if passed_s >= self.ramp_s:
             self.going = False
-            self.changed()
+            self.changed()  # guard: S11.start-change
             return 1.0
         return max(_LEAST, passed_s / self.ramp_s)
 

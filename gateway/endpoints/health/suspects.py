@@ -89,7 +89,7 @@ class Suspects:
             suspect.breaker.recent.clear()
         if suspect.breaker.closed and not any(suspect.breaker.recent):
             del self._callers[tenant]
-            self._changed()
+            self._changed()  # guard: S11.suspects-change
 
     def refuses(self, tenant: str) -> bool:
         """Whether the endpoint is out for this caller."""
@@ -118,7 +118,7 @@ class Suspects:
         self._callers.clear()
         self._row.clear()
         self.suspended = 0
-        self._changed()
+        self._changed()  # guard: S11.suspects-change
 
     def forget_old(self) -> None:
         """Those who have not failed for long, and whose time is over."""
@@ -134,7 +134,7 @@ class Suspects:
             if len(self._callers) >= _MOST_CALLERS:
                 self._drop(next(iter(self._callers)))
             suspect = self._callers[tenant] = Suspect(Breaker(self._clock))
-            self._changed()
+            self._changed()  # guard: S11.suspects-change
         return suspect
 
     def _remember(self, suspect: Suspect, content: int) -> None:
@@ -147,7 +147,7 @@ class Suspects:
         suspect = self._callers.pop(tenant)
         self._row.pop(tenant, None)
         self.suspended -= not suspect.breaker.closed
-        self._changed()
+        self._changed()  # guard: S11.suspects-change
 
     def _several(self, few: bool) -> bool:
         if self.suspended > 1:
