@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from gateway.scheduling.best_set.batcher import Batcher
 from gateway.scheduling.best_set.releases import BatchReleases
@@ -26,12 +26,13 @@ from gateway.scheduling.calls import (
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.servers.events import ServerEvents
 from gateway.scheduling.servers.group import Servers
 from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT, Tuning
 
 
-class Scheduler:
+class Scheduler(ServerEvents):
     """See the module. Every spill takes one of `limits.cloud_room`. `round_trip_s` is the network's
     part of an answer's time. `lead_s` is how long before the end of the running batch the next one
     is sent; 0 sends it on completion, None twice the network's time and two sigma of the
@@ -113,7 +114,7 @@ class Scheduler:
         if call.id not in self._positions:
             return []
         self._waiting.remove(call.id)
-        self._waiting.join(call, self._valuation.position(call, now_s))
+        self._join(call, now_s)
         return self._decide(now_s)
 
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
@@ -126,8 +127,6 @@ class Scheduler:
         return self.ended(call_id, False, now_s)
 
     def ended(self, call_id: int | str, answered: bool, now_s: float) -> list[Action]:
-        """A released call ended. One that was not answered says nothing of its batch's time: bring
-        it back with `arrive` if it is to be tried again."""
         if not self.servers.ended(call_id, now_s, answered):
             return []
         if not self._positions:
@@ -137,36 +136,12 @@ class Scheduler:
         return self._decide(now_s)
 
     def tick(self, now_s: float) -> list[Action]:
-        """The time is `wake_s`, or something outside has changed (`limits`)."""
         self._room_made = True
         return self._decide(now_s)
 
     def mark_up(self, name: str, up: bool, now_s: float) -> list[Action]:
-        """A server that is down gets no more batches. Calls that it has stay its own until they are
-        told of."""
         self._room_made |= up
-        self.servers.mark_up(name, up)
-        return self._decide(now_s)
-
-    def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
-        """At most so many calls are with that server at once; inf: as many as two batches hold."""
-        self.servers.limit(name, calls)
-        return self._decide(now_s)
-
-    def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
-        """So many of a server's instances execute batches side by side. It only grows."""
-        self.servers.grow(name, instances)
-        return self._decide(now_s)
-
-    def take_over(
-        self, sent: Iterable[tuple[str, QueuedCall]], waiting: Iterable[QueuedCall], now_s: float
-    ) -> list[Action]:
-        """The calls of another that decided until now: those with a server, and those that wait."""
-        for name, call in sent:
-            self.servers.adopt(name, call, now_s)
-        for call in tuple(waiting):
-            self._waiting.join(call, self._valuation.position(call, now_s))
-        return self._decide(now_s)
+        return super().mark_up(name, up, now_s)
 
     # What is asked
 
@@ -195,6 +170,9 @@ class Scheduler:
         return float(start_s + ahead_s / len(up) + model.predict_s(size.work))
 
     # The decision
+
+    def _join(self, call: QueuedCall, now_s: float) -> None:
+        self._waiting.join(call, self._valuation.position(call, now_s))
 
     def _decide(self, now_s: float) -> list[Action]:
         if not self._positions:

@@ -190,25 +190,19 @@ class World:
             self.known(rig, calls)
 
     def known(self, rig: Rig, calls: list[InferenceRequest]) -> list[object]:
-        return [
-            *(self._conditions(rig, call) for call in calls),
-            *(
-                decided(partial(rig.snapshots.decide, call, verdict, self.policy))
-                for call in calls
-                for verdict in verdicts(call)
-            ),
+        conditions: list[object] = [self._conditions(rig, call) for call in calls]
+        return conditions + [
+            decided(partial(rig.snapshots.decide, call, verdict, self.policy))
+            for call in calls
+            for verdict in verdicts(call)
         ]
 
     def anew(self, rig: Rig, calls: list[InferenceRequest]) -> list[object]:
-        return [
-            *(self._conditions(rig, call) for call in calls),
-            *(
-                decided(
-                    lambda c=call, v=verdict: self.policy.decide(c, v, rig.snapshots.snapshot(c))
-                )
-                for call in calls
-                for verdict in verdicts(call)
-            ),
+        conditions: list[object] = [self._conditions(rig, call) for call in calls]
+        return conditions + [
+            decided(partial(self.policy.decide, call, verdict, rig.snapshots.snapshot(call)))
+            for call in calls
+            for verdict in verdicts(call)
         ]
 
     def _conditions(self, rig: Rig, call: InferenceRequest) -> QueueConditions:

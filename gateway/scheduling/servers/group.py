@@ -109,19 +109,20 @@ class Servers:
         """Send a call that meets nobody, where `idle` has found an instance: to the first to end a
         batch of one. None where batches that are sent `ahead` may stand before it, or no server
         takes another call."""
-        instance = self._at_once(idle, now_s, ahead)
-        if instance is not None:
-            instance.send_one(call, now_s)
-            self._with[call.id] = instance
+        status, instance = self._only_up, idle
+        if status is None:
+            first = self._first_to_end(now_s, ahead)
+            if first is None:
+                return None
+            instance = first
+        # guard: S4.express-ahead minus 1
+        elif (ahead and status.running) or status.most - status.in_flight < 1.0:
+            return None
+        instance.send_one(call, now_s)
+        self._with[call.id] = instance
         return instance
 
-    def _at_once(self, idle: Instance, now_s: float, ahead: bool) -> Instance | None:
-        status = self._only_up
-        if status is not None:
-            # guard: S4.express-ahead minus 1
-            if (ahead and status.running) or status.most - status.in_flight < 1.0:
-                return None
-            return idle
+    def _first_to_end(self, now_s: float, ahead: bool) -> Instance | None:
         best, least_s = None, math.inf
         for status in self._statuses_up:
             if ahead and status.running:  # guard: S4.express-ahead
