@@ -66,7 +66,7 @@ class Snapshots:
             plan = epoch.plans.get(shape)
             if plan is None:
                 plan = epoch.plans[shape] = self._plan(epoch, request, classification, policy)
-            if plan.eligible.attempts and self._open(plan, request):
+            if plan.eligible.attempts and (not plan.clouds or self._open(plan, request)):
                 return self._placed(epoch, plan, request, policy)
         return policy.decide(request, classification, self.snapshot(request))
 
@@ -85,12 +85,11 @@ class Snapshots:
 
     def _open(self, plan: Plan, request: InferenceRequest) -> bool:
         """Whether the cloud takes the call, wherever it may go there."""
-        if plan.clouds:
-            if self._spill.closed(request.tenant):  # guard: S5.cloud-closed
+        if self._spill.closed(request.tenant):  # guard: S5.cloud-closed
+            return False
+        for name in plan.clouds:
+            if not self._clouds.takes_another(name, request.model):
                 return False
-            for name in plan.clouds:
-                if not self._clouds.takes_another(name, request.model):
-                    return False
         return True
 
     def _placed(

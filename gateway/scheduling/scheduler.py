@@ -26,13 +26,13 @@ from gateway.scheduling.calls import (
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.servers.events import ServerEvents
+from gateway.scheduling.servers.events import GroupEvents
 from gateway.scheduling.servers.group import Servers
 from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT, Tuning
 
 
-class Scheduler(ServerEvents):
+class Scheduler(GroupEvents):
     """See the module. Every spill takes one of `limits.cloud_room`. `round_trip_s` is the network's
     part of an answer's time. `lead_s` is how long before the end of the running batch the next one
     is sent; 0 sends it on completion, None twice the network's time and two sigma of the
@@ -72,12 +72,13 @@ class Scheduler(ServerEvents):
 
     def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         """A new call, or one that could not leave after all. Its id must not be waiting."""
-        if call.id in self._positions:
+        positions = self._positions
+        if call.id in positions:
             raise ValueError(f"call {call.id} is waiting already")
-        if len(self._positions) >= self.tuning.max_waiting:  # guard: A1.queue-limit
+        if len(positions) >= self.tuning.max_waiting:  # guard: A1.queue-limit
             return [self._selection.turn_away(call, now_s)]
         position = self._valuation.position(call, now_s)
-        if not (self._positions or call.avoid):
+        if not (positions or call.avoid):
             actions = self._at_once(call, position, now_s)
             if actions is not None:
                 return actions

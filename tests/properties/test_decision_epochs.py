@@ -36,7 +36,7 @@ from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import MODEL, Plan, Rig, Setup, cloud, now_s, onprem, request, run
 
 SEEDS = range(30)
-CHANGES = 40  # in each of them
+CHECKS = 40  # in each of them
 SMALL = "small"  # a model that servers have and the settings do not name
 POLICIES = (Policy(), Policy(spill=False), Policy(filters=()))
 TENANTS = ("a", "b", "c")
@@ -241,9 +241,10 @@ def test_what_an_epoch_knows_is_what_would_be_found_out_anew(seed: int) -> None:
     async def main() -> None:
         chance = random.Random(seed)
         world = World(chance)
-        for _ in range(CHANGES):
-            world.change()
-            await asyncio.sleep(chance.choice([0.0, 0.0, 0.01, 0.6, 5.0]))
+        for _ in range(CHECKS):
+            for _ in range(chance.choice([1, 1, 2, 4])):
+                world.change()
+                await asyncio.sleep(chance.choice([0.0, 0.0, 0.01, 0.6, 5.0]))
             world.check()
         for task in world.calls:
             task.cancel()

@@ -35,26 +35,20 @@ class WorkMeter:
     def __init__(self, batched: bool) -> None:
         self._batched = batched  # the first dimension of its tensors counts rows
         self._mean = 0.0
-        self._counted: ref[DocumentCall] | None = None  # a call is asked about more than once
-        self._tokens = 0.0  # of that one
-        self._size: CallSize | None = None  # of that one, by the mean as it is
+        self._sized: ref[DocumentCall] | None = None  # a call is asked about more than once
+        self._size = CallSize(1.0, 1)  # of that one, by the mean as it is
 
     def size(self, request: InferenceRequest) -> CallSize:
-        payload = request.payload
+        payload, sized = request.payload, self._sized
+        if sized is not None and sized() is payload:
+            return self._size
+        rows = self.rows(payload)
         if isinstance(payload, TensorCall):
-            rows = self.rows(payload)
             return CallSize(float(rows), rows)
-        counted = self._counted
-        if counted is None or counted() is not payload:
-            self._counted, self._tokens, self._size = ref(payload), _tokens(payload), None
-            if not self._mean:
-                self._mean = self._tokens
-        size = self._size
-        if size is None:
-            work = self._tokens / self._mean
-            if not _LEAST < work < _MOST:
-                work = min(_MOST, max(_LEAST, work))
-            size = self._size = CallSize(work, self.rows(payload))
+        tokens = _tokens(payload)
+        mean = self._mean = self._mean or tokens
+        self._sized = ref(payload)
+        size = self._size = CallSize(min(_MOST, max(_LEAST, tokens / mean)), rows)
         return size
 
     def rows(self, payload: Payload) -> int:
@@ -72,7 +66,7 @@ class WorkMeter:
     def observe(self, work: float) -> None:
         """One more call, which the mean counts from now on."""
         self._mean *= _MEMORY + (1 - _MEMORY) * work
-        self._size = None
+        self._sized = None
 
 
 def _tokens(call: DocumentCall) -> float:

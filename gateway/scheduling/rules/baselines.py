@@ -24,7 +24,7 @@ from gateway.scheduling.calls import (
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.servers.events import ServerEvents
+from gateway.scheduling.servers.events import GroupEvents
 from gateway.scheduling.servers.group import Servers
 from gateway.scheduling.servers.instance import Instance
 
@@ -107,7 +107,7 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 
 
-class OnArrival(ServerEvents):
+class OnArrival(GroupEvents):
     """A `Scheduling` that follows one of the rules."""
 
     def __init__(

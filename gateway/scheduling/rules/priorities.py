@@ -27,7 +27,7 @@ from gateway.scheduling.calls import (
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
-from gateway.scheduling.servers.events import ServerEvents
+from gateway.scheduling.servers.events import GroupEvents
 from gateway.scheduling.servers.group import Servers
 from gateway.scheduling.servers.instance import Instance
 
@@ -66,7 +66,7 @@ class PriorityLine:
         return False
 
 
-class ByPriority(ServerEvents):
+class ByPriority(GroupEvents):
     """A `Scheduling`; see the module."""
 
     def __init__(

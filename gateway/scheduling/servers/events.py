@@ -9,7 +9,7 @@ from gateway.scheduling.calls import Action, QueuedCall
 from gateway.scheduling.servers.group import Servers
 
 
-class ServerEvents(ABC):
+class GroupEvents(ABC):
     """A part of a `Scheduling`."""
 
     servers: Servers
