@@ -87,10 +87,7 @@ class Snapshots:
         """Whether the cloud takes the call, wherever it may go there."""
         if self._spill.closed(request.tenant):  # guard: S5.cloud-closed
             return False
-        for name in plan.clouds:
-            if not self._clouds.takes_another(name, request.model):
-                return False
-        return True
+        return all([self._clouds.takes_another(name, request.model) for name in plan.clouds])
 
     def _placed(
         self, epoch: ModelEpoch, plan: Plan, request: InferenceRequest, policy: Policy
