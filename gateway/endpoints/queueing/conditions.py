@@ -47,7 +47,7 @@ class ConditionsReader:
                 epoch.conditions[servers] = conditions
         if not epoch.cloud_names and self.room_elsewhere is None:
             return conditions
-        room: float = self._room(epoch, model)
+        room = float(self._room(epoch, model))
         if self.room_elsewhere is not None:
             room += self.room_elsewhere(model)
         return QueueConditions(conditions.servers, room)
