@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -47,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
     if event in ("subprocess.Popen", "os.posix_spawn", "os.fork") and _in_a_test:
-        raise RuntimeError("this test starts a process: list its file in tests/processes.py")
+        raise RuntimeError("this test starts a process: list its file in tests/not_quick.txt")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,6 +66,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine that is marked `leaping` on the clock of tests.unit.harness."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test) or not pyfuncitem.get_closest_marker("leaping"):
+        return None
+    from tests.unit.harness import run  # only where a test needs it
+
+    run(test(**{name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}))
+    return True
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
     """Where several processes run the tests; `--dist` can name another way."""
@@ -75,11 +88,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """After they were shuffled."""
     items.sort(key=lambda item: processes.rank(item.nodeid))
-    compiled = is_compiled()
+    compiled, reruns = is_compiled(), config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
         if compiled and item.get_closest_marker("interpreted") is not None:
             item.add_marker(pytest.mark.skip(reason="is about Python that is not compiled"))
-        if config.pluginmanager.hasplugin("rerunfailures") and processes.tried_again(item.nodeid):
+        if reruns and processes.tried_again(item.nodeid.partition("::")[0]):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
@@ -92,6 +105,11 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @pytest.fixture(scope="session")

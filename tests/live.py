@@ -59,7 +59,7 @@ class LiveGateway:
     def connect(self) -> httpx.Client:
         """A client with connections of its own. It reads no certificates: that takes as long as
         ten calls."""
-        return httpx.Client(base_url=self.http_url, trust_env=False, timeout=30, verify=False)
+        return httpx.Client(base_url=self.http_url, trust_env=False, timeout=120, verify=False)
 
     def records(self) -> list[dict[str, Any]]:
         """Of calls, once no more come, each with its end: nothing waits for that. What the audit
@@ -136,16 +136,20 @@ def repository(scratch: Path, *names: str) -> Path:
 
 
 def settings(
-    cloud: SimulatedCloud | None, scratch: Path, also: Iterable[str] = (), **changes: Any
+    cloud: SimulatedCloud | None,
+    scratch: Path,
+    also: Iterable[str] = (),
+    only: Iterable[str] = SERVED,
+    **changes: Any,
 ) -> dict[str, Any]:
-    """Settings of a gateway over four of ./models and, when given, the simulated cloud. `also`:
-    other models that its Triton loads."""
+    """Settings of a gateway over `only` these of ./models and, when given, the simulated cloud.
+    `also`: other models that its Triton loads. Each costs a process."""
     endpoints: dict[str, Any] = {
         "local": {
             "kind": "triton",
             "zone": "onprem",
             "embedded": True,
-            "repository": str(repository(scratch, *SERVED, *also)),
+            "repository": str(repository(scratch, *only, *also)),
             "expected_ms": 20,
         }
     }
@@ -190,7 +194,16 @@ def settings(
             },
         },
     }
+    document["models"] = {name: document["models"][name] for name in only}
     document.update(changes)
+    return document
+
+
+def cloud_only(document: dict[str, Any]) -> dict[str, Any]:
+    """Without the embedded Triton, which takes seconds to start."""
+    del document["endpoints"]["local"]
+    for model in document["models"].values():
+        model["served_by"] = [s for s in model["served_by"] if s["endpoint"] != "local"]
     return document
 
 
@@ -215,7 +228,7 @@ def serving(document: dict[str, Any], scratch: Path) -> Iterator[LiveGateway]:
         assert process.poll() is None, log.read_text()[-4000:]
         ports = json.loads(ready.read_text())
         url = f"http://127.0.0.1:{ports['http_port']}"
-        with httpx.Client(base_url=url, trust_env=False, timeout=30, verify=False) as client:
+        with httpx.Client(base_url=url, trust_env=False, timeout=120, verify=False) as client:
             yield LiveGateway(
                 process,
                 url,

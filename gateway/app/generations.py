@@ -45,9 +45,9 @@ class LiveGenerations:
         self.retired()
 
     async def close(self) -> None:
-        while self.live:
-            core = self.live.pop()
-            await core.close(self.live)
+        """Close all of them. The newest stays: a server's supervisor asks it until that ends."""
+        for at in reversed(range(len(self.live))):
+            await self.live[at].close(self.live[:at])
 
 
 def _outlived() -> Draining:

@@ -57,11 +57,11 @@ class AttemptTimeout(Wait):
         wheel = self._begins()
         self.ends_s = ends_s
         if ends_s < self._slot_s or self not in self._slot:
-            self._stand_at(wheel, ends_s, now_s)
+            self._stand_at(ends_s, now_s, wheel)
         self.model_state.health.answers.claim(self, now_s)
         return self
 
-    def _stand_at(self, wheel: TimerWheel, ends_s: float, now_s: float) -> None:
+    def _stand_at(self, ends_s: float, now_s: float, wheel: TimerWheel) -> None:
         self._slot.pop(self, None)
         self._slot, self._slot_s = wheel.add(self, ends_s - now_s), ends_s
 
@@ -69,6 +69,11 @@ class AttemptTimeout(Wait):
         """It waits no more: nothing is left of it there. Between two frames of a stream it stays,
         and `expire` sees that its end has moved."""
         self._slot.pop(self, None)
+
+    def rests(self) -> None:
+        """It waits for something else, until the next `waits`."""
+        self.model_state.health.answers.heard(self)
+        self._task = None
 
     def __enter__(self) -> AttemptTimeout:
         return self
@@ -92,7 +97,7 @@ class AttemptTimeout(Wait):
         self.may_last = False
         if at_s < self.ends_s and not self.expired:  # guard: A6.fired-limits minus 2
             self.ends_s = at_s
-            self._stand_at(running_wheel(), at_s, now_s)
+            self._stand_at(at_s, now_s, running_wheel())
 
     def expire(self) -> None:
         now_s = self.model_state.health.clock()
@@ -100,7 +105,7 @@ class AttemptTimeout(Wait):
             self.may_last = False
             self.last_check()
         if self.ends_s > now_s + EARLY_S:
-            self._stand_at(running_wheel(), self.ends_s, now_s)
+            self._stand_at(self.ends_s, now_s, running_wheel())
         else:
             self._cancel()
 

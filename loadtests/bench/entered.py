@@ -16,6 +16,13 @@ from pathlib import Path
 from loadtests.bench import live
 
 _USUAL = 0.5  # entries for each call
+_BY_THE_CLOCK = (
+    "accounting/audit/writer/failure.py",
+    "accounting/audit/writer/gauges.py",
+    "accounting/ledger_watch.py",
+    "endpoints/health/prober.py",
+)
+"""On a busy machine a call takes so long that these run more than once meanwhile."""
 _PACKAGE = Path(__file__).parent.parent.parent / "gateway"
 
 
@@ -34,7 +41,9 @@ def entered(functions: list[live.Function]) -> dict[str, list[str]]:
     for function in functions:
         file, _, line_and_name = function["function"].partition(":")
         name = line_and_name.partition(" ")[2]
-        if function["calls"] >= _USUAL and (_PACKAGE / file).is_file():
+        if file in _BY_THE_CLOCK or not (_PACKAGE / file).is_file():
+            continue
+        if function["calls"] >= _USUAL:
             files.setdefault(file, []).append(name)
     return {file: sorted(files[file]) for file in sorted(files)}
 

@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--sections", nargs="+", default=SECTIONS, choices=SECTIONS)
     parser.add_argument("--only", nargs="+", default=WITH_GRAPHS, choices=WITH_GRAPHS)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--texts", type=int, nargs="+", default=[1, 32, 256], help="of names")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each way in each round")
     parser.add_argument("--plot", type=Path, help="write curves over the batch here (SVG or PNG)")
@@ -72,7 +73,7 @@ def main() -> None:
     rows += [_row(one, found) for one in found]
     rows += [_absent(what, why) for what, why in absent.items()]
     if "names" in args.sections:
-        rows += _noted("names", names.rows(args.rounds, args.seconds))
+        rows += _noted("names", names.rows(args.rounds, args.seconds, args.texts))
     if "gateway" in args.sections:
         rows += _noted("gateway", front.rows(args.rounds, max(1.0, args.seconds)))
     if args.json:

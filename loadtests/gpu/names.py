@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -26,18 +26,18 @@ from gateway.models.served.ort_session import OrtSession, usable_cores
 from loadtests.gpu import Row
 from loadtests.gpu.ways import CPU, CUDA, NO_CARD, card
 
-TEXTS_AT_ONCE = (1, 32, 256)
 _ROOT = Path(__file__).resolve().parents[2] / "models/names"
 _WARM_RUNS = 3
 
 
-def rows(rounds: int, seconds: float) -> Iterator[Row]:
+def rows(rounds: int, seconds: float, counts: Sequence[int]) -> Iterator[Row]:
+    """`counts`: texts at once."""
     models: dict[str, TaggerModel] = {
         CPU: OnnxModel(WEIGHTS / "first.onnx", threads=usable_cores())
     }
     absent = _add_cuda(models)
     features = load_features()
-    for count in TEXTS_AT_ONCE:
+    for count in counts:
         cuts = [cut(text) for text in _texts(count)]
         table = _table(features, cuts)
         timed: dict[tuple[str, str], list[float]] = {}

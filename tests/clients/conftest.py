@@ -19,11 +19,6 @@ class Gateway(Protocol):
     def grpc_target(self) -> str: ...
 
 
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture
 def gateway_url(gateway: Gateway) -> str:
     return gateway.http_url.rstrip("/")

@@ -67,9 +67,7 @@ def sequence(
 
 @pytest.fixture(params=["grpc", "http"])
 def run_sequence(
-    request: pytest.FixtureRequest,
-    over_grpc: Client,
-    over_http: httpclient.InferenceServerClient,
+    request: pytest.FixtureRequest, over_grpc: Client, over_http: httpclient.InferenceServerClient
 ) -> Callable[[str, int | str, list[int]], list[int]]:
     client, kind = {"grpc": (over_grpc, grpcclient), "http": (over_http, httpclient)}[request.param]
     return lambda model, identity, values: sequence(client.infer, model, identity, values, kind)

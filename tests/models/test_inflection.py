@@ -61,12 +61,7 @@ SINGLE = [
     ("J.", "Nowicki", "gen", "J.", "Nowickiego"),
 ]
 
-UNKNOWN = [
-    ("Ingrid", "Larsen"),
-    ("George", "Moore"),
-    ("Li", "Wu"),
-    ("Enrique", "Castro"),
-]
+UNKNOWN = [("Ingrid", "Larsen"), ("George", "Moore"), ("Li", "Wu"), ("Enrique", "Castro")]
 
 
 def loaded() -> Callable[[str, str, str], tuple[str, str]]:

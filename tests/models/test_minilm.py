@@ -36,9 +36,7 @@ def test_a_text_has_the_vector_of_the_reference(
     assert np.linalg.norm(vector) == pytest.approx(case["norm"], abs=1e-5)
 
 
-def test_padding_in_a_batch_changes_no_vector(
-    over_grpc: grpcclient.InferenceServerClient,
-) -> None:
+def test_padding_in_a_batch_changes_no_vector(over_grpc: grpcclient.InferenceServerClient) -> None:
     together = embed(over_grpc, *(case["text"] for case in GOLDEN))
     np.testing.assert_allclose(together[:, :16], [case["first"] for case in GOLDEN], atol=2e-5)
 

@@ -59,9 +59,7 @@ def test_a_feature_that_is_not_a_number_is_refused(
         infer(over_grpc, "fraud_score", {"features": features}, "score")
 
 
-def test_inspection_sees_scratches_and_stains(
-    over_grpc: grpcclient.InferenceServerClient,
-) -> None:
+def test_inspection_sees_scratches_and_stains(over_grpc: grpcclient.InferenceServerClient) -> None:
     images, labels = script("image_inspection").images(640, seed=7)
     right = 0
     for batch, truth in zip(np.split(images, 20), np.split(labels, 20), strict=True):

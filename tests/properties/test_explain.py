@@ -19,16 +19,7 @@ from gateway.core.errors import GatewayError
 from gateway.core.types import Decision, InferenceRequest, Quota
 from gateway.pipeline.call_account import CallAccount
 from gateway.scheduling.routing.policy import Policy
-from tests.unit.harness import (
-    Plan,
-    Rig,
-    Setup,
-    cloud,
-    now_s,
-    onprem,
-    request,
-    run,
-)
+from tests.unit.harness import Plan, Rig, Setup, cloud, now_s, onprem, request, run
 
 SEEDS = range(60)
 QUOTA = Quota("key k", "key", "t", requests_per_minute=40.0)

@@ -22,8 +22,9 @@ from tests.unit.harness import (
     cloud,
     onprem,
     request,
-    run,
 )
+
+pytestmark = pytest.mark.leaping
 
 _CALLS = 300
 Latency = Callable[[Random], float]
@@ -53,31 +54,28 @@ async def _called(rig: Rig, chance: Random, apart_s: float, usual_s: float) -> l
 @pytest.mark.parametrize("premises", [False, True], ids=["alone", "beside-the-premises"])
 @pytest.mark.parametrize("kind", LATENCIES)
 @pytest.mark.parametrize("seed", range(2))
-def test_a_healthy_cloud_is_never_closed_by_its_callers_deadlines(
+async def test_a_healthy_cloud_is_never_closed_by_its_callers_deadlines(
     seed: int, kind: str, premises: bool
 ) -> None:
-    async def main() -> None:
-        chance = Random(f"{seed} {kind} {premises}")
-        latency = LATENCIES[kind]
-        usual_s = sorted(latency(chance) for _ in range(101))[50]
-        plans = [Plan(open_s=latency(chance)) for _ in range(_CALLS)]
-        sites: list[Site] = [
-            replace(
-                cloud(),
-                connector=ScriptedConnector(*plans),
-                expected_ms=1000 * usual_s * chance.choice([0.1, 0.5, 1.0, 3.0]),
-            )
-        ]
-        if premises:
-            sites.append(onprem(Plan(open_s=usual_s * 2)))
-        rig = Rig(*sites)
-        apart_s = usual_s * chance.choice([0.05, 0.5, 2.0])
-        ended = await _called(rig, chance, apart_s, usual_s)
-        own = (DeadlineExceeded, DeadlineUnmeetable, asyncio.CancelledError)
-        refused = [e.error for e in ended if e.error is not None and not isinstance(e.error, own)]
-        assert refused == []
-        assert rig.clouds.limit("cloud").limit == 256
-        assert rig.registry.model_state("cloud", MODEL).breaker.epoch == 0, "it never opened"
-        assert rig.leftovers() == {}
-
-    run(main())
+    chance = Random(f"{seed} {kind} {premises}")
+    latency = LATENCIES[kind]
+    usual_s = sorted(latency(chance) for _ in range(101))[50]
+    plans = [Plan(open_s=latency(chance)) for _ in range(_CALLS)]
+    sites: list[Site] = [
+        replace(
+            cloud(),
+            connector=ScriptedConnector(*plans),
+            expected_ms=1000 * usual_s * chance.choice([0.1, 0.5, 1.0, 3.0]),
+        )
+    ]
+    if premises:
+        sites.append(onprem(Plan(open_s=usual_s * 2)))
+    rig = Rig(*sites)
+    apart_s = usual_s * chance.choice([0.05, 0.5, 2.0])
+    ended = await _called(rig, chance, apart_s, usual_s)
+    own = (DeadlineExceeded, DeadlineUnmeetable, asyncio.CancelledError)
+    refused = [e.error for e in ended if e.error is not None and not isinstance(e.error, own)]
+    assert refused == []
+    assert rig.clouds.limit("cloud").limit == 256
+    assert rig.registry.model_state("cloud", MODEL).breaker.epoch == 0, "it never opened"
+    assert rig.leftovers() == {}

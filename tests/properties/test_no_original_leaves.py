@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,8 @@ from gateway.core.types import (
     WireProtocol,
 )
 from tests.properties.named_calls import NAMES, NUMBERS, Told, calls, decoded, fold
+
+pytestmark = pytest.mark.anyio
 
 ID = "0a0b0c0d-0000-4000-8000-000000000001"
 
@@ -118,14 +119,10 @@ def all_calls() -> list[Told]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_nothing_of_an_original_leaves_and_most_calls_do(seed: int) -> None:
-    async def main() -> Seen:
-        seen, masker = Seen(), Masker()
-        for told in calls(Random(seed)):
-            await sent(told, masker, seen)
-        return seen
-
-    seen = asyncio.run(main())
+async def test_nothing_of_an_original_leaves_and_most_calls_do(seed: int) -> None:
+    seen, masker = Seen(), Masker()
+    for told in calls(Random(seed)):
+        await sent(told, masker, seen)
     assert seen.leaks == []
     assert set(seen.doubts) <= {"left_over", "no_surrogate"}
     hidden = ("spaced of", "base64 of", "full width of")
@@ -133,14 +130,10 @@ def test_nothing_of_an_original_leaves_and_most_calls_do(seed: int) -> None:
     assert len(visible) <= 0.03 * seen.left, visible
 
 
-def test_the_last_guard_alone_keeps_all_that_is_left_over(all_calls: list[Told]) -> None:
-    async def main() -> Seen:
-        seen, masker = Seen(), FindingsAlone()
-        for told in all_calls:
-            await sent(told, masker, seen)
-        return seen
-
-    seen = asyncio.run(main())
+async def test_the_last_guard_alone_keeps_all_that_is_left_over(all_calls: list[Told]) -> None:
+    seen, masker = Seen(), FindingsAlone()
+    for told in all_calls:
+        await sent(told, masker, seen)
     assert seen.leaks == []
     assert seen.doubts["left_over"] > 0.9 * len(all_calls)
 
@@ -153,30 +146,25 @@ ORDINARY = (
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_beside_a_name_stays_as_it_is(text: str) -> None:
+async def test_ordinary_text_beside_a_name_stays_as_it_is(text: str) -> None:
     """There is no Vera in "several", no Rita in "Britain" and no Anne in "channel"."""
 
-    async def main() -> None:
-        for name in ("Vera Marten", "Rita Olsen", "Anne Keller", "Dora Umber", "Tina Berg"):
-            document = {"model": "m", "messages": [{"role": "user", "content": f"{name}. {text}"}]}
-            seen = Seen()
-            told = Told(name, document, "PERSON", name, ())
-            maker = Pseudonymiser(
-                OneFinder("PERSON", name), AllClear(), lambda: 5.0, random=Random(1)
-            )
-            request = InferenceRequest(
-                id=ID, protocol=WireProtocol.OPENAI, tenant="t", model="m",
-                payload=DocumentCall(CHAT, told.document), deadline=Deadline.after(60),
-                pseudonymise=True,
-            )  # fmt: skip
-            verdict = Classification(ID, Sensitivity.RESTRICTED, "entities")
-            instead = await maker.instead(request, verdict)
-            assert instead is not None, (name, seen)
-            assert isinstance(instead.request.payload, DocumentCall)
-            content = instead.request.payload.document["messages"][0]["content"]
-            assert content.partition(". ")[2] == text
-
-    asyncio.run(main())
+    for name in ("Vera Marten", "Rita Olsen", "Anne Keller", "Dora Umber", "Tina Berg"):
+        document = {"model": "m", "messages": [{"role": "user", "content": f"{name}. {text}"}]}
+        seen = Seen()
+        told = Told(name, document, "PERSON", name, ())
+        maker = Pseudonymiser(OneFinder("PERSON", name), AllClear(), lambda: 5.0, random=Random(1))
+        request = InferenceRequest(
+            id=ID, protocol=WireProtocol.OPENAI, tenant="t", model="m",
+            payload=DocumentCall(CHAT, told.document), deadline=Deadline.after(60),
+            pseudonymise=True,
+        )  # fmt: skip
+        verdict = Classification(ID, Sensitivity.RESTRICTED, "entities")
+        instead = await maker.instead(request, verdict)
+        assert instead is not None, (name, seen)
+        assert isinstance(instead.request.payload, DocumentCall)
+        content = instead.request.payload.document["messages"][0]["content"]
+        assert content.partition(". ")[2] == text
 
 
 def test_the_samples_are_of_all_kinds() -> None:

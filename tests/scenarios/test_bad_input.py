@@ -36,7 +36,7 @@ def channel(gateway: LiveGateway) -> Iterator[Channel]:
     found.close()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def nothing_reached_a_backend(
     gateway: LiveGateway, cloud: SimulatedCloud, loop_thread: LoopThread
 ) -> Iterator[None]:

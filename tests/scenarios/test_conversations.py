@@ -14,19 +14,13 @@ import tritonclient.grpc as grpcclient
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud
+from tests.live import LiveGateway, LoopThread, serving, settings
 
 CARD = "4111 1111 1111 1111"
 CALM = "Summarise the water cycle in two sentences."
 LABEL, PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
 RESTRICTED = {LABEL: "restricted"}
 MARKER = "copper meadow"  # in texts that only their label restricts
-
-
-@pytest.fixture(scope="module")
-def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +36,9 @@ def house(
         keys[name] = {"key": f"${{file:{scratch / name}.key}}", "tenant": tenant}
     keys["strict"] |= {"profile": "strict", "restrict": ["URL"]}
     classify = {"names": "off", "budget_ms": 20_000}
-    document = settings(outside, scratch, ["simple_sequence"], keys=keys, classify=classify)
+    document = settings(
+        outside, scratch, ["simple_sequence"], ["minilm", "scribe"], keys=keys, classify=classify
+    )
     document["routing"] = {"policy": "static_split"}
     document["models"]["simple_sequence"] = {
         "tensors": "clear",

@@ -17,7 +17,15 @@ import pytest
 import tritonclient.grpc as triton
 import yaml
 
-from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+from tests.live import (
+    LiveGateway,
+    LoopThread,
+    cloud_only,
+    serving,
+    settings,
+    simulated_cloud,
+    wait_until,
+)
 
 TAKES_S = 1.5
 TENSORS = [
@@ -93,7 +101,7 @@ def _stopped_under(gateway: LiveGateway, before: Callable[[], None]) -> dict[str
 
 def test_what_runs_finishes_and_nobody_new_gets_in(loop_thread: LoopThread, tmp_path: Path) -> None:
     with simulated_cloud(loop_thread, service_ms=1000 * TAKES_S) as cloud:
-        document = _cloud_only(settings(cloud, tmp_path, limits={"drain_s": 15.0}))
+        document = cloud_only(settings(cloud, tmp_path, limits={"drain_s": 15.0}))
         with serving(document, tmp_path) as gateway:
             host, port = gateway.http_url.removeprefix("http://").split(":")
             kept = socket.create_connection((host, int(port)), timeout=20)
@@ -118,7 +126,7 @@ def test_what_runs_finishes_and_nobody_new_gets_in(loop_thread: LoopThread, tmp_
 
 def test_what_does_not_finish_is_cut_and_told_why(loop_thread: LoopThread, tmp_path: Path) -> None:
     with simulated_cloud(loop_thread, service_ms=20_000.0) as cloud:
-        document = _cloud_only(settings(cloud, tmp_path, limits={"drain_s": 0.5}))
+        document = cloud_only(settings(cloud, tmp_path, limits={"drain_s": 0.5}))
         with serving(document, tmp_path) as gateway:
             since_s = time.monotonic()
             ended = _stopped_under(gateway, lambda: None)
@@ -133,11 +141,3 @@ def test_what_does_not_finish_is_cut_and_told_why(loop_thread: LoopThread, tmp_p
 
 def _settings(gateway: LiveGateway) -> dict[str, Any]:
     return dict(gateway.client.get("/status").json()["settings"])
-
-
-def _cloud_only(document: dict[str, Any]) -> dict[str, Any]:
-    """Without the embedded Triton, which takes seconds to start."""
-    del document["endpoints"]["local"]
-    for model in document["models"].values():
-        model["served_by"] = [s for s in model["served_by"] if s["endpoint"] != "local"]
-    return document

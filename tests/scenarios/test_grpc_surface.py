@@ -162,9 +162,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothWays]:
     secret.write_text(SECRET)
     keys = {"app": {"key": f"${{file:{secret}}}", "tenant": "app"}}
     models = {
-        "pinned": {
-            "served_by": [{"endpoint": "local", "model": "versioned", "version": "1"}],
-        },
+        "pinned": {"served_by": [{"endpoint": "local", "model": "versioned", "version": "1"}]},
         "free": {"served_by": [{"endpoint": "local", "model": "versioned"}]},
     }
     with both_ways(scratch, keys=keys, models=models) as found:

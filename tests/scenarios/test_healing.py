@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import LoopThread, simulated_cloud, wait_until
+from tests.live import wait_until
 from tests.scenarios.faulty import Call, Patient, Pump, patient
 
 _PATIENCE_S = 60.0
@@ -22,14 +22,8 @@ pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or
 
 
 @pytest.fixture(scope="module")
-def away(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
-
-
-@pytest.fixture(scope="module")
-def bed(away: SimulatedCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Patient]:
-    with patient(away, tmp_path_factory.mktemp("bed")) as one:
+def bed(outside: SimulatedCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Patient]:
+    with patient(outside, tmp_path_factory.mktemp("bed")) as one:
         wait_until(one.proven, _PATIENCE_S)
         yield one
 
@@ -89,9 +83,9 @@ def test_clear_calls_leave_it_restricted_ones_stay_and_all_return(
     leave_and_return(bed, fault)
 
 
-def test_clear_calls_leave_a_slow_one(away: SimulatedCloud, tmp_path: Path) -> None:
+def test_clear_calls_leave_a_slow_one(outside: SimulatedCloud, tmp_path: Path) -> None:
     """It has its own bed: who took 1.5 s before is given more time before it counts as hung."""
-    with patient(away, tmp_path) as bed:
+    with patient(outside, tmp_path) as bed:
         wait_until(bed.proven, _PATIENCE_S)
         leave_and_return(bed, switched(delay_s=1.5))
 
@@ -140,7 +134,9 @@ def test_a_stopped_server_is_down_with_stale_statistics_until_it_goes_on(bed: Pa
     wait_until(lambda: bed.health()["health"] == "trusted", _PATIENCE_S)
 
 
-def test_a_server_that_stays_stopped_is_started_again(away: SimulatedCloud, tmp_path: Path) -> None:
+def test_a_server_that_stays_stopped_is_started_again(
+    outside: SimulatedCloud, tmp_path: Path
+) -> None:
     async def again(bed: Patient) -> list[Call]:
         pump = Pump(bed.gateway.http_url)
         async with pump.running():
@@ -150,7 +146,7 @@ def test_a_server_that_stays_stopped_is_started_again(away: SimulatedCloud, tmp_
             await pump.until(lambda c: c.restricted and served(c, "onprem"), _PATIENCE_S)
         return pump.calls
 
-    with patient(away, tmp_path, health={"embedded_silent_s": 3.0}) as bed:
+    with patient(outside, tmp_path, health={"embedded_silent_s": 3.0}) as bed:
         wait_until(bed.proven, _PATIENCE_S)
         stopped_pid = bed.gateway.triton_pid()
         calls = asyncio.run(again(bed))

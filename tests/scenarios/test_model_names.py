@@ -288,10 +288,7 @@ def test_metrics_audit_costs_and_status_say_the_name(rig: Rig) -> None:
     assert costs["tenant"] == "team@acme"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*(quote(name, safe="") for name in TENSORS), *UNMISTAKABLE],
-)
+@pytest.mark.parametrize("path", [*(quote(name, safe="") for name in TENSORS), *UNMISTAKABLE])
 def test_a_call_is_explained_by_its_path(rig: Rig, path: str) -> None:
     call = {
         "path": f"/v2/models/{path}/infer",

@@ -31,6 +31,8 @@ from gateway.endpoints.triton.server.server import TritonServer
 from tests.live import MODELS
 from tests.models.serving import running
 
+pytestmark = pytest.mark.anyio
+
 ADA = "Please call Margaret Whitfield about her appointment on Monday."
 NOBODY = "Write a short summary of the water cycle."
 DOUBTFUL = "How many windows does Hannah smash?"  # the first model alone: "Hannah smash"
@@ -135,47 +137,41 @@ async def until(reached: Callable[[], Awaitable[bool]], seconds: float = 30.0) -
 
 
 @pytest.mark.parametrize("kind", ["triton", "kserve over grpc", "kserve over http"])
-def test_an_endpoint_finds_what_the_gateway_finds_by_itself(
+async def test_an_endpoint_finds_what_the_gateway_finds_by_itself(
     kind: str, triton: TritonServer
 ) -> None:
     texts = [ADA, NOBODY, "", f"{NOBODY} " * 400 + ADA, "Er heißt Jürgen Kessler, sagt er."]
     texts.append(DOUBTFUL)
 
-    async def scenario() -> None:
-        local = LocalNames(("en",))
-        await local.start()
-        try:
-            here = await local.find(texts, BUDGET_S)
-        finally:
-            await local.aclose()
-        async with names_at(triton.ports, kind) as (names, _):
-            there = await names.find(texts, BUDGET_S)
-        assert [spans(f) for f in there] == [spans(f) for f in here]
-        assert [len(f) > 0 for f in there] == [True, False, False, True, True, True]
-        assert spans(there[-1]) == [("PERSON", 22, 28)]
-
-    asyncio.run(scenario())
+    local = LocalNames(("en",))
+    await local.start()
+    try:
+        here = await local.find(texts, BUDGET_S)
+    finally:
+        await local.aclose()
+    async with names_at(triton.ports, kind) as (names, _):
+        there = await names.find(texts, BUDGET_S)
+    assert [spans(f) for f in there] == [spans(f) for f in here]
+    assert [len(f) > 0 for f in there] == [True, False, False, True, True, True]
+    assert spans(there[-1]) == [("PERSON", 22, 28)]
 
 
 def spans(found: list[Finding]) -> list[tuple[str, int, int]]:
     return [(f.type, f.start, f.end) for f in found]
 
 
-def test_calls_that_come_together_share_executions(triton: TritonServer) -> None:
-    async def scenario() -> tuple[int, int]:
-        async with names_at(triton.ports) as (names, door):
-            texts = [f"{NOBODY} " * (1 + at % 5) for at in range(48)]  # of unequal length
-            fewest = len(texts)
-            for _ in range(5):  # they come together only if nothing holds this process up
-                before = await executions(triton)
-                door.calls.clear()
-                found = await asyncio.gather(*(names.find([t], 20.0) for t in texts))
-                assert found == [[[]]] * len(texts)
-                assert len(door.calls) == len(texts)
-                fewest = min(fewest, await executions(triton) - before)
-            return len(texts), fewest
-
-    calls, executed = asyncio.run(scenario())
+async def test_calls_that_come_together_share_executions(triton: TritonServer) -> None:
+    async with names_at(triton.ports) as (names, door):
+        texts = [f"{NOBODY} " * (1 + at % 5) for at in range(48)]  # of unequal length
+        fewest = len(texts)
+        for _ in range(5):  # they come together only if nothing holds this process up
+            before = await executions(triton)
+            door.calls.clear()
+            found = await asyncio.gather(*(names.find([t], 20.0) for t in texts))
+            assert found == [[[]]] * len(texts)
+            assert len(door.calls) == len(texts)
+            fewest = min(fewest, await executions(triton) - before)
+        calls, executed = len(texts), fewest
     assert executed < calls / 2
 
 
@@ -187,13 +183,10 @@ async def executions(triton: TritonServer) -> int:
     return int(told.model_stats[0].execution_count)
 
 
-def test_no_text_goes_over_the_wire(triton: TritonServer) -> None:
-    async def scenario() -> list[InferenceRequest]:
-        async with names_at(triton.ports) as (names, door):
-            await names.find([ADA], BUDGET_S)
-            return door.calls
-
-    calls = asyncio.run(scenario())
+async def test_no_text_goes_over_the_wire(triton: TritonServer) -> None:
+    async with names_at(triton.ports) as (names, door):
+        await names.find([ADA], BUDGET_S)
+        calls = door.calls
     assert len(calls) == 2  # the samples at the start, and the call
     for call in calls:
         assert isinstance(call.payload, TensorCall)
@@ -202,35 +195,29 @@ def test_no_text_goes_over_the_wire(triton: TritonServer) -> None:
         assert b"whitfield" not in sent.lower()
 
 
-def test_a_text_in_a_language_that_was_not_measured_restricts(triton: TritonServer) -> None:
-    async def scenario() -> str:
-        async with names_at(triton.ports) as (names, _):
-            found = await outcome(names, RUSSIAN)
-            assert await outcome(names) == "found"  # and costs the others nothing
-            return found
-
-    assert asyncio.run(scenario()) == UnmeasuredLanguage.reason
+async def test_a_text_in_a_language_that_was_not_measured_restricts(triton: TritonServer) -> None:
+    async with names_at(triton.ports) as (names, _):
+        found = await outcome(names, RUSSIAN)
+        assert await outcome(names) == "found"  # and costs the others nothing
+        assert found == UnmeasuredLanguage.reason
 
 
 # What can happen to it
 
 
-def test_a_server_that_is_killed_restricts_until_it_is_back(own_triton: TritonServer) -> None:
-    async def scenario() -> None:
-        async with names_at(own_triton.ports) as (names, door):
-            assert await outcome(names) == "found"
-            assert own_triton.pid is not None
-            os.kill(own_triton.pid, signal.SIGKILL)
-            assert await outcome(names, NOBODY, 2.0) in ("failed", "late")
-            door.calls.clear()
-            await until(lambda: is_found(names))
-            samples, call = (c.payload for c in door.calls[-2:])
-            assert isinstance(samples, TensorCall)
-            assert isinstance(call, TensorCall)
-            assert samples.inputs[0].shape[0] == len(CANARIES) + len(canaries.NOBODY)
-            assert call.inputs[0].shape[0] == 1
-
-    asyncio.run(scenario())
+async def test_a_server_that_is_killed_restricts_until_it_is_back(own_triton: TritonServer) -> None:
+    async with names_at(own_triton.ports) as (names, door):
+        assert await outcome(names) == "found"
+        assert own_triton.pid is not None
+        os.kill(own_triton.pid, signal.SIGKILL)
+        assert await outcome(names, NOBODY, 2.0) in ("failed", "late")
+        door.calls.clear()
+        await until(lambda: is_found(names))
+        samples, call = (c.payload for c in door.calls[-2:])
+        assert isinstance(samples, TensorCall)
+        assert isinstance(call, TensorCall)
+        assert samples.inputs[0].shape[0] == len(CANARIES) + len(canaries.NOBODY)
+        assert call.inputs[0].shape[0] == 1
 
 
 async def is_found(names: TritonNames) -> bool:
@@ -238,51 +225,42 @@ async def is_found(names: TritonNames) -> bool:
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_server_that_hangs_restricts_within_the_budget(
+async def test_a_server_that_hangs_restricts_within_the_budget(
     trusted: bool, own_triton: TritonServer
 ) -> None:
-    async def scenario() -> None:
-        clock = Clock()
-        async with names_at(own_triton.ports, clock=clock) as (names, _):
-            assert await outcome(names) == "found"
-            clock.ahead_s = 0.0 if trusted else TRUST_S
-            pid = own_triton.pid
-            assert pid is not None
-            os.kill(pid, signal.SIGSTOP)
-            try:
-                started_s = time.monotonic()
-                many = 3 * THREADS  # more than there are threads
-                found = await asyncio.gather(*(outcome(names, NOBODY, 2.0) for _ in range(many)))
-                assert found == ["late"] * many
-                # One after the other in the threads would be three times the budget.
-                assert time.monotonic() - started_s < 2 * 2.0
-            finally:
-                os.kill(pid, signal.SIGCONT)
+    clock = Clock()
+    async with names_at(own_triton.ports, clock=clock) as (names, _):
+        assert await outcome(names) == "found"
+        clock.ahead_s = 0.0 if trusted else TRUST_S
+        pid = own_triton.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            started_s = time.monotonic()
+            many = 3 * THREADS  # more than there are threads
+            found = await asyncio.gather(*(outcome(names, NOBODY, 2.0) for _ in range(many)))
+            assert found == ["late"] * many
+            # One after the other in the threads would be three times the budget.
+            assert time.monotonic() - started_s < 2 * 2.0
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        await until(lambda: is_found(names))
+
+
+async def test_a_server_that_is_not_up_at_the_start_restricts_until_it_is(built: None) -> None:
+    server = TritonServer(OPTIONS)
+    ports = await server.start()
+    await server.aclose()
+    async with names_at(ports) as (names, _):
+        assert await outcome(names, NOBODY, 1.0) in ("failed", "late")
+        options = TritonOptions(repositories=(MODELS,), models=("names",), ports=ports)
+        async with TritonServer(options):
             await until(lambda: is_found(names))
 
-    asyncio.run(scenario())
 
-
-def test_a_server_that_is_not_up_at_the_start_restricts_until_it_is(built: None) -> None:
-    async def scenario() -> None:
-        server = TritonServer(OPTIONS)
-        ports = await server.start()
-        await server.aclose()
-        async with names_at(ports) as (names, _):
-            assert await outcome(names, NOBODY, 1.0) in ("failed", "late")
-            options = TritonOptions(repositories=(MODELS,), models=("names",), ports=ports)
-            async with TritonServer(options):
-                await until(lambda: is_found(names))
-
-    asyncio.run(scenario())
-
-
-def test_a_model_that_the_server_does_not_have_restricts(triton: TritonServer) -> None:
-    async def scenario() -> str:
-        async with names_at(triton.ports, model="nobodys") as (names, _):
-            return await outcome(names, NOBODY)
-
-    assert asyncio.run(scenario()) == "failed"
+async def test_a_model_that_the_server_does_not_have_restricts(triton: TritonServer) -> None:
+    async with names_at(triton.ports, model="nobodys") as (names, _):
+        assert (await outcome(names, NOBODY)) == "failed"
 
 
 def test_a_model_with_other_weights_stops_the_start(built: None, tmp_path: Path) -> None:
@@ -319,90 +297,72 @@ def test_an_endpoint_without_a_door_on_the_premises_stops_the_start() -> None:
 # Trust, and who waits
 
 
-def test_a_text_that_cannot_be_read_restricts_without_its_words(triton: TritonServer) -> None:
-    async def scenario() -> BaseException:
-        async with names_at(triton.ports) as (names, _):
-            with pytest.raises(ScanFailed) as caught:
-                await names.find([b"MARKER"], BUDGET_S)  # type: ignore[list-item]
-            assert await outcome(names) == "found"
-            return caught.value
-
-    failure = asyncio.run(scenario())
+async def test_a_text_that_cannot_be_read_restricts_without_its_words(triton: TritonServer) -> None:
+    async with names_at(triton.ports) as (names, _):
+        with pytest.raises(ScanFailed) as caught:
+            await names.find([b"MARKER"], BUDGET_S)  # type: ignore[list-item]
+        assert await outcome(names) == "found"
+        failure = caught.value
     assert "MARKER" not in str(failure)
     assert failure.__cause__ is None
 
 
-def test_the_samples_are_read_again_after_a_while(triton: TritonServer) -> None:
-    async def scenario() -> list[int]:
-        clock = Clock()
-        async with names_at(triton.ports, clock=clock) as (names, door):
-            counts = [len(door.calls)]
-            for passed_s in (TRUST_S / 2, TRUST_S):
-                clock.ahead_s += passed_s
-                assert await outcome(names, NOBODY) == "nothing"
-                counts.append(len(door.calls))
-            return counts
-
-    assert asyncio.run(scenario()) == [1, 2, 4]
+async def test_the_samples_are_read_again_after_a_while(triton: TritonServer) -> None:
+    clock = Clock()
+    async with names_at(triton.ports, clock=clock) as (names, door):
+        counts = [len(door.calls)]
+        for passed_s in (TRUST_S / 2, TRUST_S):
+            clock.ahead_s += passed_s
+            assert await outcome(names, NOBODY) == "nothing"
+            counts.append(len(door.calls))
+        assert counts == [1, 2, 4]
 
 
-def test_more_calls_than_may_wait_are_busy(triton: TritonServer) -> None:
-    async def scenario() -> None:
-        async with names_at(triton.ports, max_waiting=2) as (names, _):
-            first = [asyncio.create_task(names.find([NOBODY], BUDGET_S)) for _ in range(2)]
-            await asyncio.sleep(0)
-            with pytest.raises(ScannersBusy):
-                await names.find([NOBODY], BUDGET_S)
-            assert await asyncio.gather(*first) == [[[]], [[]]]
-
-    asyncio.run(scenario())
+async def test_more_calls_than_may_wait_are_busy(triton: TritonServer) -> None:
+    async with names_at(triton.ports, max_waiting=2) as (names, _):
+        first = [asyncio.create_task(names.find([NOBODY], BUDGET_S)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(ScannersBusy):
+            await names.find([NOBODY], BUDGET_S)
+        assert await asyncio.gather(*first) == [[[]], [[]]]
 
 
-def test_callers_that_leave_free_their_threads(triton: TritonServer) -> None:
-    async def scenario() -> None:
-        async with names_at(triton.ports) as (names, door):
-            door.shut = True
-            asked = len(door.calls) + THREADS
-            tasks = [asyncio.create_task(names.find([ADA], 60.0)) for _ in range(THREADS)]
-            await until(lambda: reached(door, asked))
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            door.shut = False
-            assert await outcome(names) == "found"  # not in a minute
-
-    asyncio.run(scenario())
+async def test_callers_that_leave_free_their_threads(triton: TritonServer) -> None:
+    async with names_at(triton.ports) as (names, door):
+        door.shut = True
+        asked = len(door.calls) + THREADS
+        tasks = [asyncio.create_task(names.find([ADA], 60.0)) for _ in range(THREADS)]
+        await until(lambda: reached(door, asked))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        door.shut = False
+        assert await outcome(names) == "found"  # not in a minute
 
 
 async def reached(door: Watched, calls: int) -> bool:
     return len(door.calls) == calls
 
 
-def test_a_closed_one_fails_local_and_keeps_nobody(triton: TritonServer) -> None:
-    async def scenario() -> None:
-        async with names_at(triton.ports) as (names, door):
-            door.shut = True
-            asked = len(door.calls) + 1
-            waiting = asyncio.create_task(names.find([ADA], 60.0))
-            await until(lambda: reached(door, asked))
-            async with asyncio.timeout(5.0):
-                await names.aclose()
-            with pytest.raises(ScanFailed):
-                await waiting
-            door.shut = False
-            with pytest.raises(ScanFailed):
-                await names.find([ADA], BUDGET_S)
-
-    asyncio.run(scenario())
+async def test_a_closed_one_fails_local_and_keeps_nobody(triton: TritonServer) -> None:
+    async with names_at(triton.ports) as (names, door):
+        door.shut = True
+        asked = len(door.calls) + 1
+        waiting = asyncio.create_task(names.find([ADA], 60.0))
+        await until(lambda: reached(door, asked))
+        async with asyncio.timeout(5.0):
+            await names.aclose()
+        with pytest.raises(ScanFailed):
+            await waiting
+        door.shut = False
+        with pytest.raises(ScanFailed):
+            await names.find([ADA], BUDGET_S)
 
 
 @pytest.mark.parametrize("budget_s", [0.0, -1.0, float("nan")])
-def test_no_budget_is_late_at_once(budget_s: float, triton: TritonServer) -> None:
-    async def scenario() -> None:
-        async with names_at(triton.ports) as (names, door):
-            door.calls.clear()
-            with pytest.raises(ScanLate):
-                await names.find([ADA], budget_s)
-            assert door.calls == []
-
-    asyncio.run(scenario())
+async def test_no_budget_is_late_at_once(budget_s: float, triton: TritonServer) -> None:
+    async with names_at(triton.ports) as (names, door):
+        door.calls.clear()
+        with pytest.raises(ScanLate):
+            await names.find([ADA], budget_s)
+        assert door.calls == []

@@ -12,16 +12,10 @@ import httpx
 import pytest
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+from tests.live import LiveGateway, LoopThread, serving, settings, wait_until
 
 NAMED = "Please write to Margaret Whitfield about her appointment on Monday."
 CALM = "Summarise the water cycle in two sentences."
-
-
-@pytest.fixture(scope="module")
-def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +25,7 @@ def house(
     scratch: Path = tmp_path_factory.mktemp("names")
     names = {"engine": "triton", "endpoint": "local", "when": "always"}
     classify = {"names": names, "budget_ms": 2000}
-    document = settings(outside, scratch, ["names"], classify=classify)
+    document = settings(outside, scratch, ["names"], ["scribe"], classify=classify)
     with serving(document, scratch) as gateway:
         yield gateway
 

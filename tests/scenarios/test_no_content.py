@@ -42,12 +42,7 @@ from tests.live import (
     simulated_cloud,
     wait_until,
 )
-from tests.scenarios.echoing_servers import (
-    GRPC_STATUSES,
-    HTTP_WAYS,
-    echoing_grpc,
-    echoing_http,
-)
+from tests.scenarios.echoing_servers import GRPC_STATUSES, HTTP_WAYS, echoing_grpc, echoing_http
 from tests.unit.classify.corpus import Said, positions
 
 if TYPE_CHECKING:

@@ -17,16 +17,10 @@ import tritonclient.grpc as grpcclient
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+from tests.live import LiveGateway, LoopThread, serving, settings, wait_until
 
 CARD = "4111 1111 1111 1111"
 CALM = "Summarise the water cycle in two sentences."
-
-
-@pytest.fixture(scope="module")
-def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +29,7 @@ def house(
 ) -> Iterator[LiveGateway]:
     """A gateway of its own: these tests stop and kill its Triton."""
     scratch = tmp_path_factory.mktemp("house")
-    with serving(settings(outside, scratch), scratch) as gateway:
+    with serving(settings(outside, scratch, only=["minilm", "scribe"]), scratch) as gateway:
         yield gateway
 
 

@@ -31,7 +31,7 @@ from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud
+from tests.live import LiveGateway, LoopThread, serving, settings
 from tests.unit.classify.corpus import CARD, UNREADABLE, Body, Said, harmless, positions
 
 ROUTES: dict[OperationSpec, tuple[str, dict[str, Any]]] = {
@@ -41,12 +41,6 @@ ROUTES: dict[OperationSpec, tuple[str, dict[str, Any]]] = {
     EMBEDDINGS: ("/v1/embeddings", {"model": "minilm"}),
 }
 INFER = "/v2/models/minilm/infer"
-
-
-@pytest.fixture(scope="module")
-def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,15 @@ from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState
 from gateway.endpoints.versions.handover import Handover
 from gateway.pipeline.pipeline import Pipeline
-from tests.live import LiveGateway, LoopThread, descendants, serving, settings, simulated_cloud
+from tests.live import (
+    LiveGateway,
+    LoopThread,
+    cloud_only,
+    descendants,
+    serving,
+    settings,
+    simulated_cloud,
+)
 from tests.live import wait_until as until
 
 MARKER = "zanzibar.quill7431@posteo.example"
@@ -105,7 +113,7 @@ class Reloaded:
 def house(loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
     scratch = tmp_path_factory.mktemp("reloaded")
     with simulated_cloud(loop_thread, between_tokens_ms=40.0) as cloud:
-        document = _cloud_only(settings(cloud, scratch))
+        document = cloud_only(settings(cloud, scratch))
         document["keys"] = {
             "alpha": {"key": "${SPILLWAY_A}", "tenant": "a"},
             "beta": {"key": "${SPILLWAY_B}", "tenant": "b"},
@@ -358,7 +366,7 @@ def test_the_door_closes_for_calls_of_the_settings_before(
 ) -> None:
     """In this process, whose door can be asked."""
     with simulated_cloud(loop_thread) as cloud:
-        document = _cloud_only(settings(cloud, tmp_path))
+        document = cloud_only(settings(cloud, tmp_path))
 
         async def main() -> None:
             gateway, ready = Gateway(parse(yaml.safe_dump(document))), asyncio.Event()
@@ -379,7 +387,7 @@ def test_the_door_closes_for_calls_of_the_settings_before(
 def test_two_hundred_reloads_leave_nothing_behind(loop_thread: LoopThread, tmp_path: Path) -> None:
     """In this process, whose tasks and objects can be counted. One has the scanners replaced."""
     with simulated_cloud(loop_thread) as cloud:
-        document = _cloud_only(settings(cloud, tmp_path))
+        document = cloud_only(settings(cloud, tmp_path))
 
         def version(number: int) -> Settings:
             document["endpoints"]["cloud"]["expected_ms"] = 100 + number
@@ -440,10 +448,3 @@ _PARTS = (
 def _memory_mb() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def _cloud_only(document: dict[str, Any]) -> dict[str, Any]:
-    del document["endpoints"]["local"]
-    for model in document["models"].values():
-        model["served_by"] = [s for s in model["served_by"] if s["endpoint"] != "local"]
-    return document

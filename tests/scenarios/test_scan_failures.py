@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPConnection
@@ -20,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 import yaml
 
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import ROOT, LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+from tests.live import ROOT, LiveGateway, LoopThread, serving, settings, wait_until
 
 BUDGET_S = 1.0
 SLOW = "1/1/" * 16_000  # a worker looks at every one of them
@@ -32,18 +30,13 @@ CALM = "Summarise the water cycle in two sentences."
 MARKER = "teal lighthouse"
 
 
-@pytest.fixture(scope="module")
-def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
-
-
 def _serving(
     outside: SimulatedCloud, scratch: Path, budget_s: float = BUDGET_S
 ) -> contextlib.AbstractContextManager[LiveGateway]:
     """Two workers, and three calls may wait; whatever may leave does."""
     classify = {"budget_ms": budget_s * 1e3, "workers": 2, "max_waiting": 3}
-    document = settings(outside, scratch, classify=classify, routing={"policy": "static_split"})
+    routing = {"policy": "static_split"}
+    document = settings(outside, scratch, only=["minilm"], classify=classify, routing=routing)
     return serving(document, scratch)
 
 

@@ -13,17 +13,11 @@ import pytest
 
 from gateway.cli.running import explain
 from gateway.demo.cloud.process import SimulatedCloud
-from tests.live import LiveGateway, LoopThread, serving, settings, simulated_cloud, wait_until
+from tests.live import LiveGateway, LoopThread, serving, settings, wait_until
 
 MARKS = ("the water cycle in two sentences", "waterwheels of Hama")
 CARD = "4111 1111 1111 1111"
 CALLS = 8
-
-
-@pytest.fixture(scope="module")
-def outside(loop_thread: LoopThread) -> Iterator[SimulatedCloud]:
-    with simulated_cloud(loop_thread) as cloud:
-        yield cloud
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +26,9 @@ def house(
 ) -> Iterator[LiveGateway]:
     scratch = tmp_path_factory.mktemp("shadows")
     shadows = {"away": {"policy": "static_split"}, "here": {"spill": False}, "same": {}}
-    with serving(settings(outside, scratch, routing={"shadows": shadows}), scratch) as gateway:
+    with serving(
+        settings(outside, scratch, only=["minilm"], routing={"shadows": shadows}), scratch
+    ) as gateway:
         yield gateway
 
 

@@ -21,6 +21,8 @@ from tests.laps import within
 from tests.scenarios.both_ways import BothWays
 from tests.scenarios.waiting import Waits
 
+pytestmark = pytest.mark.anyio
+
 Array = npt.NDArray[Any]
 PATIENCE_S = 20.0
 LEFT = np.arange(16, dtype=np.int32)[None]
@@ -140,19 +142,14 @@ def test_callbacks_over_grpc(over_grpc: Any) -> None:
 
 
 @pytest.mark.parametrize("module", [httpaio, grpcaio], ids=["http", "grpc"])
-def test_calls_in_an_event_loop(http_address: str, grpc_address: str, module: Any) -> None:
+async def test_calls_in_an_event_loop(http_address: str, grpc_address: str, module: Any) -> None:
     kind = httpclient if module is httpaio else grpcclient
     address = http_address if module is httpaio else grpc_address
 
-    async def calls() -> None:
-        async with module.InferenceServerClient(address) as client:
-            assert await client.is_model_ready("simple")
-            for result in await asyncio.gather(
-                *(client.infer("simple", pair(kind)) for _ in range(8))
-            ):
-                check(result)
-
-    asyncio.run(calls())
+    async with module.InferenceServerClient(address) as client:
+        assert await client.is_model_ready("simple")
+        for result in await asyncio.gather(*(client.infer("simple", pair(kind)) for _ in range(8))):
+            check(result)
 
 
 def test_text(either: tuple[Any, Any]) -> None:
@@ -251,7 +248,7 @@ def test_two_sequences_in_one_stream(over_grpc: Any) -> None:
     assert found["1002"] == found["1003"] == [VALUES[0] + 1, *VALUES[1:]]
 
 
-def test_a_sequence_in_a_stream_of_an_event_loop(grpc_address: str) -> None:
+async def test_a_sequence_in_a_stream_of_an_event_loop(grpc_address: str) -> None:
     async def requests() -> AsyncIterator[dict[str, Any]]:
         for at, value in enumerate(VALUES):
             yield {
@@ -261,15 +258,12 @@ def test_a_sequence_in_a_stream_of_an_event_loop(grpc_address: str) -> None:
                 **marks(at, len(VALUES)),
             }
 
-    async def calls() -> list[int]:
-        found = []
-        async with grpcaio.InferenceServerClient(grpc_address) as client:
-            async for result, error in client.stream_infer(requests()):
-                assert error is None
-                found.append(int(result.as_numpy("OUTPUT")[0, 0]))
-        return found
-
-    assert asyncio.run(calls()) == [VALUES[0] + 1, *VALUES[1:]]
+    found = []
+    async with grpcaio.InferenceServerClient(grpc_address) as client:
+        async for result, error in client.stream_infer(requests()):
+            assert error is None
+            found.append(int(result.as_numpy("OUTPUT")[0, 0]))
+    assert found == [VALUES[0] + 1, *VALUES[1:]]
 
 
 def test_many_answers_to_one_call(over_grpc: Any) -> None:

@@ -53,6 +53,7 @@ def run(script: str, folder: Path) -> str:
         (folder / "models" / model).symlink_to(MODELS / model)
     for port in _PORTS:
         script = re.sub(rf"\b{port}\b", str(free_port()), script)
+    script = script.replace("do sleep 0.2; done", "do sleep 1; done")  # a start of Python each
     ours = re.search(r"http_port: (\d+)", script)
     assert ours
     script = script.replace(

@@ -22,15 +22,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.core.types import Outcome, Sensitivity, Zone
 from gateway.demo.cloud.process import SimulatedCloud
 from tests.live import ROOT, LiveGateway, serving, settings, wait_until
-from tests.sight.queries import (
-    CONFIG,
-    QUERIES,
-    RULES,
-    Query,
-    alerts,
-    dashboards,
-    of_dashboards,
-)
+from tests.sight.queries import CONFIG, QUERIES, RULES, Query, alerts, dashboards, of_dashboards
 
 CASES = Path(__file__).with_name("alerts.yaml")
 PROMETHEUS_OWN = {"up": {"job", "instance"}}

@@ -6,11 +6,7 @@ import pytest
 
 from tests.simulation.mutations import MUTATIONS, Mutation, found, unmarked
 
-_QUICK = (
-    "the look at the door, and Cleared",
-    "the turn is given back",
-    "the commit point",
-)
+_QUICK = ("the look at the door, and Cleared", "the turn is given back", "the commit point")
 
 
 def test_each_guard_is_marked_in_the_code() -> None:

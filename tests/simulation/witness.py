@@ -381,12 +381,7 @@ class WitnessedLog:
             raise failed
         self._witness.recorded(record)
 
-    def _durable(
-        self,
-        durable: Durable,
-        number: int,
-        attempt: Mapping[str, Any],
-    ) -> None:
+    def _durable(self, durable: Durable, number: int, attempt: Mapping[str, Any]) -> None:
         failed = self._kept(number, attempt)
         if not durable.done():
             durable.set_result(failed)

@@ -8,11 +8,6 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
 async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:
     """For tests with `grpc.aio`, which has one queue of events per process: what is left there of
     a test's cancelled calls comes up in the next test, and fails that if the loop is gone."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,17 +13,9 @@ from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core.errors import DeadlineExceeded
 from gateway.core.types import ServedModel, Zone
 from gateway.endpoints.health.canary_requests import CanaryDoors
-from tests.unit.harness import (
-    FAILS,
-    MODEL,
-    MemoryLog,
-    Rig,
-    Site,
-    cloud,
-    onprem,
-    request,
-    run,
-)
+from tests.unit.harness import FAILS, MODEL, MemoryLog, Rig, Site, cloud, onprem, request
+
+pytestmark = pytest.mark.leaping
 
 
 class SlowDisk(MemoryLog):
@@ -58,21 +51,15 @@ class Marked:
         self.rig.accounts.log, self.rig.accounts.before_dispatch = self.disk, before_dispatch
 
 
-def with_rig(
-    test: Callable[[Marked], Coroutine[Any, Any, None]],
-    *sites: Callable[[], Site],
-    before_dispatch: bool = True,
-) -> None:
-    async def main() -> None:
-        marked = Marked(*(site() for site in sites), before_dispatch=before_dispatch)
-        await test(marked)
-        assert marked.rig.leftovers() == {}
-
-    run(main())
+@asynccontextmanager
+async def marked_rig(*sites: Site, before_dispatch: bool = True) -> AsyncIterator[Marked]:
+    marked = Marked(*sites, before_dispatch=before_dispatch)
+    yield marked
+    assert marked.rig.leftovers() == {}
 
 
-def test_nothing_is_sent_to_the_cloud_before_it_is_on_record() -> None:
-    async def test(marked: Marked) -> None:
+async def test_nothing_is_sent_to_the_cloud_before_it_is_on_record() -> None:
+    async with marked_rig(cloud()) as marked:
         call = asyncio.create_task(marked.rig.call(request(tenant="clinic")))
         durable = await marked.disk.asked()
         await asyncio.sleep(0.1)
@@ -86,31 +73,25 @@ def test_nothing_is_sent_to_the_cloud_before_it_is_on_record() -> None:
         assert (told["id"], told["tenant"]) == (end["id"], "clinic")
         assert (told["attempts"][0]["endpoint"], told["outcome"]) == ("cloud", "sent")
 
-    with_rig(test, cloud)
 
-
-def test_without_that_record_nothing_is_sent_and_the_caller_is_told() -> None:
-    async def test(marked: Marked) -> None:
+async def test_without_that_record_nothing_is_sent_and_the_caller_is_told() -> None:
+    async with marked_rig(cloud()) as marked:
         call = asyncio.create_task(marked.rig.call(request()))
         (await marked.disk.asked()).set_result(RecordUnwritable("no space is left"))
         ended = await call
         assert ended.reason == "record_unwritable"
         assert marked.rig.cloud_seen == []
 
-    with_rig(test, cloud)
 
-
-def test_a_disk_that_hangs_holds_the_call_no_longer_than_its_budget() -> None:
-    async def test(marked: Marked) -> None:
+async def test_a_disk_that_hangs_holds_the_call_no_longer_than_its_budget() -> None:
+    async with marked_rig(cloud()) as marked:
         ended = await marked.rig.call(request(budget_s=0.5))
         assert isinstance(ended.error, DeadlineExceeded)
         assert marked.rig.cloud_seen == []
 
-    with_rig(test, cloud)
 
-
-def test_a_record_that_is_durable_when_the_budget_ends_sends_nothing() -> None:
-    async def test(marked: Marked) -> None:
+async def test_a_record_that_is_durable_when_the_budget_ends_sends_nothing() -> None:
+    async with marked_rig(cloud()) as marked:
         asked = request(budget_s=0.5)
         call = asyncio.create_task(marked.rig.call(asked))
         durable = await marked.disk.asked()
@@ -119,11 +100,9 @@ def test_a_record_that_is_durable_when_the_budget_ends_sends_nothing() -> None:
         assert isinstance((await call).error, DeadlineExceeded)
         assert marked.rig.cloud_seen == []
 
-    with_rig(test, cloud)
 
-
-def test_who_leaves_meanwhile_is_not_sent() -> None:
-    async def test(marked: Marked) -> None:
+async def test_who_leaves_meanwhile_is_not_sent() -> None:
+    async with marked_rig(cloud()) as marked:
         call = asyncio.create_task(marked.rig.call(request()))
         durable = await marked.disk.asked()
         call.cancel()
@@ -131,11 +110,9 @@ def test_who_leaves_meanwhile_is_not_sent() -> None:
         assert durable.cancelled()
         assert marked.rig.cloud_seen == []
 
-    with_rig(test, cloud)
 
-
-def test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call() -> None:
-    async def test(marked: Marked) -> None:
+async def test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call() -> None:
+    async with marked_rig(cloud()) as marked:
         call = asyncio.create_task(marked.rig.call(request()))
         durable = await marked.disk.asked()
         marked.rig.eject("cloud")
@@ -143,20 +120,16 @@ def test_a_cloud_that_went_out_meanwhile_is_not_sent_the_call() -> None:
         assert (await call).error is not None
         assert marked.rig.cloud_seen == []
 
-    with_rig(test, cloud)
 
-
-def test_what_stays_waits_for_nothing() -> None:
-    async def test(marked: Marked) -> None:
+async def test_what_stays_waits_for_nothing() -> None:
+    async with marked_rig(onprem(), cloud()) as marked:
         assert (await marked.rig.call(request("restricted"))).error is None
         assert marked.disk.kinds() == ["call", "end"]
         assert marked.disk.lines[0]["attempts"][0]["sent_as"] is None
 
-    with_rig(test, onprem, cloud)
 
-
-def test_every_try_in_the_cloud_has_a_record_of_its_own() -> None:
-    async def test(marked: Marked) -> None:
+async def test_every_try_in_the_cloud_has_a_record_of_its_own() -> None:
+    async with marked_rig(cloud(FAILS), cloud(name="another")) as marked:
         call = asyncio.create_task(marked.rig.call(request()))
         for _ in range(2):
             (await marked.disk.asked()).set_result(None)
@@ -168,11 +141,9 @@ def test_every_try_in_the_cloud_has_a_record_of_its_own() -> None:
         assert seen == {told["attempts"][0]["sent_as"], intent["sent_as"]}
         assert seen == {a["sent_as"] for a in end["attempts"]}
 
-    with_rig(test, lambda: cloud(FAILS), lambda: cloud(name="another"))
 
-
-def test_without_the_setting_it_is_sent_while_its_record_is_written() -> None:
-    async def test(marked: Marked) -> None:
+async def test_without_the_setting_it_is_sent_while_its_record_is_written() -> None:
+    async with marked_rig(cloud(), before_dispatch=False) as marked:
         call = asyncio.create_task(marked.rig.call(request()))
         durable = await marked.disk.asked()
         await asyncio.sleep(0.1)
@@ -183,12 +154,10 @@ def test_without_the_setting_it_is_sent_while_its_record_is_written() -> None:
         (record,) = marked.disk.lines
         assert record["attempts"][0]["sent_as"] == marked.rig.cloud_seen[0].id
 
-    with_rig(test, cloud, before_dispatch=False)
-
 
 @pytest.mark.parametrize("before_dispatch", [True, False])
-def test_a_canary_to_the_cloud_is_on_record_too(before_dispatch: bool) -> None:
-    async def test(marked: Marked) -> None:
+async def test_a_canary_to_the_cloud_is_on_record_too(before_dispatch: bool) -> None:
+    async with marked_rig(cloud(), before_dispatch=before_dispatch) as marked:
         state, canary = marked.rig.registry.states["cloud"], request(tenant="")
         doors = CanaryDoors(marked.disk)
         sending = asyncio.create_task(doors.infer("cloud", state, canary, ServedModel(MODEL)))
@@ -199,5 +168,3 @@ def test_a_canary_to_the_cloud_is_on_record_too(before_dispatch: bool) -> None:
         (line,) = marked.disk.lines
         assert (line["kind"], line["sent_as"]) == ("canary", marked.rig.cloud_seen[0].id)
         assert state.settings.zone is Zone.CLOUD
-
-    with_rig(test, cloud, before_dispatch=before_dispatch)

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from gateway.endpoints.health.breaker import Breaker
+from tests.unit.spill.clock import HandClock
 
 
-class Hands:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def broken(clock: Hands) -> Breaker:
+def broken(clock: HandClock) -> Breaker:
     breaker = Breaker(clock)
     for _ in range(3):
         breaker.failed(breaker.starts())
@@ -24,13 +15,13 @@ def broken(clock: Hands) -> Breaker:
 
 
 def test_three_failures_in_a_row_open_it_and_two_do_not() -> None:
-    breaker = Breaker(Hands())
+    breaker = Breaker(HandClock())
     assert [breaker.failed(breaker.starts()) for _ in range(3)] == [False, False, True]
     assert not breaker.admits()
 
 
 def test_a_success_between_failures_starts_the_row_again() -> None:
-    breaker = Breaker(Hands())
+    breaker = Breaker(HandClock())
     for _ in range(4):
         for _ in range(2):
             assert not breaker.failed(breaker.starts())
@@ -41,7 +32,7 @@ def test_a_success_between_failures_starts_the_row_again() -> None:
 
 def test_half_of_the_calls_failing_opens_it_once_there_are_ten() -> None:
     """Every other call fails, so never three in a row."""
-    breaker = Breaker(Hands())
+    breaker = Breaker(HandClock())
     opened_after = None
     for i in range(20):
         epoch = breaker.starts()
@@ -54,7 +45,7 @@ def test_half_of_the_calls_failing_opens_it_once_there_are_ten() -> None:
 
 
 def test_a_few_failures_among_many_calls_do_not_open_it() -> None:
-    breaker = Breaker(Hands())
+    breaker = Breaker(HandClock())
     for i in range(100):
         epoch = breaker.starts()
         if i % 4 == 0:
@@ -65,7 +56,7 @@ def test_a_few_failures_among_many_calls_do_not_open_it() -> None:
 
 
 def test_old_successes_are_forgotten() -> None:
-    breaker = Breaker(Hands())
+    breaker = Breaker(HandClock())
     for _ in range(500):
         breaker.succeeded(breaker.starts())
     opened = False
@@ -79,13 +70,13 @@ def test_old_successes_are_forgotten() -> None:
 
 
 def test_a_failure_that_says_all_opens_it_at_once() -> None:
-    breaker = Breaker(Hands())
+    breaker = Breaker(HandClock())
     assert breaker.failed(breaker.starts(), at_once=True)
     assert not breaker.admits()
 
 
 def test_after_the_cool_down_one_call_alone_is_let_through() -> None:
-    clock = Hands()
+    clock = HandClock()
     breaker = broken(clock)
     clock.now_s += 1.9
     assert not breaker.admits()
@@ -96,7 +87,7 @@ def test_after_the_cool_down_one_call_alone_is_let_through() -> None:
 
 
 def test_the_probe_that_succeeds_closes_it() -> None:
-    clock = Hands()
+    clock = HandClock()
     breaker = broken(clock)
     clock.now_s += 3
     breaker.succeeded(breaker.starts())
@@ -106,7 +97,7 @@ def test_the_probe_that_succeeds_closes_it() -> None:
 
 
 def test_the_probe_that_fails_doubles_the_cool_down_up_to_half_a_minute() -> None:
-    clock = Hands()
+    clock = HandClock()
     breaker = broken(clock)
     waits = []
     for _ in range(6):
@@ -119,7 +110,7 @@ def test_the_probe_that_fails_doubles_the_cool_down_up_to_half_a_minute() -> Non
 
 
 def test_a_success_makes_the_next_cool_down_short_again() -> None:
-    clock = Hands()
+    clock = HandClock()
     breaker = broken(clock)
     clock.now_s += 3
     breaker.failed(breaker.starts())
@@ -132,7 +123,7 @@ def test_a_success_makes_the_next_cool_down_short_again() -> None:
 
 
 def test_a_probe_that_tells_nothing_makes_room_for_another() -> None:
-    clock = Hands()
+    clock = HandClock()
     breaker = broken(clock)
     clock.now_s += 3
     breaker.abandoned(breaker.starts())
@@ -141,7 +132,7 @@ def test_a_probe_that_tells_nothing_makes_room_for_another() -> None:
 
 
 def test_a_burst_that_fails_together_opens_it_once_and_for_the_first_cool_down() -> None:
-    clock = Hands()
+    clock = HandClock()
     breaker = Breaker(clock)
     epochs = [breaker.starts() for _ in range(50)]
     assert [breaker.failed(e) for e in epochs].count(True) == 1
@@ -150,7 +141,7 @@ def test_a_burst_that_fails_together_opens_it_once_and_for_the_first_cool_down()
 
 
 def test_calls_from_before_the_opening_neither_close_it_nor_pass_for_the_probe() -> None:
-    clock = Hands()
+    clock = HandClock()
     breaker = Breaker(clock)
     old = [breaker.starts() for _ in range(6)]
     for epoch in old[:3]:

@@ -15,9 +15,7 @@ from gateway.auth import ANYONE, Callers
 from gateway.config import KeySettings, TenantSettings
 from gateway.config.model_catalog import Catalog
 from gateway.core.errors import RequestRejected, Unauthenticated
-from gateway.core.reply import (
-    InferenceReply,
-)
+from gateway.core.reply import InferenceReply
 from gateway.core.types import (
     EVERYWHERE,
     NOT_TIGHTENED,
@@ -43,11 +41,7 @@ def two() -> Callers:
 
 @pytest.mark.parametrize(
     ("header", "tenant"),
-    [
-        ("Bearer first-key", "one"),
-        ("bearer second-key", "two"),
-        ("BEARER  first-key ", "one"),
-    ],
+    [("Bearer first-key", "one"), ("bearer second-key", "two"), ("BEARER  first-key ", "one")],
 )
 def test_a_known_key_names_its_tenant(header: str, tenant: str) -> None:
     assert two().identify(header).tenant == tenant

@@ -87,8 +87,7 @@ async def test_both_kinds_of_server_are_asked() -> None:
 
 async def test_undeclared_models_join_at_an_endpoint_and_not_at_its_further_places() -> None:
     found = Catalog(
-        {},
-        {name: Endpoint(name, Zone.ONPREM, "triton", {}) for name in ("gpu", "gpu#m:2")},
+        {}, {name: Endpoint(name, Zone.ONPREM, "triton", {}) for name in ("gpu", "gpu#m:2")}
     )
 
     class Listing(Server):

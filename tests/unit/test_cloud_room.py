@@ -10,8 +10,10 @@ from gateway.core.types import Endpoint, InferenceRequest, TensorCall, WireProto
 from gateway.simulate.site import CLOUD, SimulatedSite
 from gateway.simulate.workload import MODES
 from tests.unit import harness
-from tests.unit.harness import HANGS, Plan, cloud, request, run
+from tests.unit.harness import HANGS, Plan, cloud, request
 from tests.unit.spill.clock import HandClock
+
+pytestmark = pytest.mark.leaping
 
 MODEL = "model"
 
@@ -167,39 +169,30 @@ def test_on_the_premises_it_takes_a_longer_one(left_s: float, fair: bool) -> Non
 # The same of attempts
 
 
-def test_a_cloud_that_hangs_is_out_after_three_fair_deadlines() -> None:
-    async def main() -> None:
-        rig = harness.Rig(cloud(*[Plan(open_s=0.2)] * 12, *[HANGS] * 4))
-        for _ in range(12):
-            assert (await rig.call(request(budget_s=0.5))).error is None
-        for _ in range(3):
-            ended = await rig.call(request(budget_s=0.5))
-            assert isinstance(ended.error, DeadlineExceeded)
-        assert isinstance((await rig.call(request(budget_s=0.5))).error, NoEligibleEndpoint)
-        assert len(rig.cloud_seen) == 15
-
-    run(main())
-
-
-def test_deadlines_that_nobody_could_have_met_take_no_cloud_out() -> None:
-    async def main() -> None:
-        rig = harness.Rig(cloud(Plan(open_s=0.2)))
+async def test_a_cloud_that_hangs_is_out_after_three_fair_deadlines() -> None:
+    rig = harness.Rig(cloud(*[Plan(open_s=0.2)] * 12, *[HANGS] * 4))
+    for _ in range(12):
         assert (await rig.call(request(budget_s=0.5))).error is None
-        for _ in range(6):
-            ended = await rig.call(request(budget_s=0.1))
-            assert isinstance(ended.error, DeadlineExceeded)
-        assert (await rig.call(request(budget_s=0.5))).error is None
+    for _ in range(3):
+        ended = await rig.call(request(budget_s=0.5))
+        assert isinstance(ended.error, DeadlineExceeded)
+    assert isinstance((await rig.call(request(budget_s=0.5))).error, NoEligibleEndpoint)
+    assert len(rig.cloud_seen) == 15
 
-    run(main())
+
+async def test_deadlines_that_nobody_could_have_met_take_no_cloud_out() -> None:
+    rig = harness.Rig(cloud(Plan(open_s=0.2)))
+    assert (await rig.call(request(budget_s=0.5))).error is None
+    for _ in range(6):
+        ended = await rig.call(request(budget_s=0.1))
+        assert isinstance(ended.error, DeadlineExceeded)
+    assert (await rig.call(request(budget_s=0.5))).error is None
 
 
-def test_a_cloud_of_quick_and_long_answers_is_not_out_because_only_the_quick_are_awaited() -> None:
-    async def main() -> None:
-        quick, long = Plan(open_s=0.08), Plan(open_s=0.9)
-        plans = [*[quick] * 12, *[long, quick] * 6, *[long] * 3, quick]
-        rig = harness.Rig(cloud(*plans))
-        ended = [await rig.call(request(budget_s=0.3)) for _ in plans]
-        assert [e.error is None for e in ended] == [plan is quick for plan in plans]
-        assert len(rig.cloud_seen) == len(plans)
-
-    run(main())
+async def test_a_cloud_of_quick_and_long_answers_is_not_out_for_its_long_ones() -> None:
+    quick, long = Plan(open_s=0.08), Plan(open_s=0.9)
+    plans = [*[quick] * 12, *[long, quick] * 6, *[long] * 3, quick]
+    rig = harness.Rig(cloud(*plans))
+    ended = [await rig.call(request(budget_s=0.3)) for _ in plans]
+    assert [e.error is None for e in ended] == [plan is quick for plan in plans]
+    assert len(rig.cloud_seen) == len(plans)

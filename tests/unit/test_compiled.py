@@ -225,11 +225,7 @@ def test_a_value_that_cannot_be_written_out_ends_the_build(build: ModuleType) ->
     ],
 )
 def test_c_is_written_where_it_is_compiled_and_nowhere_else(
-    build: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    said: str,
-    is_asked_for: bool,
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, command: str, said: str, is_asked_for: bool
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["setup.py", command])
     monkeypatch.setenv("SPILLWAY_COMPILE", said)

@@ -32,6 +32,8 @@ from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.pipeline.call_account import CallAccount
 from tests.unit.harness import MODEL, Known, Rig, ScriptedConnector, cloud, onprem, request, run
 
+pytestmark = pytest.mark.leaping
+
 PACKAGE = Path(gateway.__file__).parent
 CLEAR = Decision((), "onprem_room", EVERYWHERE)
 
@@ -125,53 +127,40 @@ def test_the_door_opens_to_nothing_but_a_clearance(forge: Any) -> None:
     assert connector.seen == []
 
 
-def test_the_door_lets_a_cleared_call_out_once() -> None:
+async def test_the_door_lets_a_cleared_call_out_once() -> None:
     connector = ScriptedConnector()
-
-    async def knock() -> Cleared:
-        cleared = await clearance_of_a_clear_call()
-        reply = await CloudDoor(connector).infer(cleared, ServedModel(MODEL))
-        await reply.aclose()
-        return cleared
-
-    cleared = run(knock())
+    cleared = await clearance_of_a_clear_call()
+    reply = await CloudDoor(connector).infer(cleared, ServedModel(MODEL))
+    await reply.aclose()
     (sent,) = connector.seen
     assert sent.payload is cleared.request.payload
 
 
-def test_a_callers_tracestate_does_not_leave() -> None:
-    async def sent() -> InferenceRequest:
-        connector = ScriptedConnector()
-        call = replace(request("clear"), tracestate="vendor=4111111111111111")
-        stream = await CloudDoor(connector).infer(
-            Cleared(call, clear(call), CLEAR), ServedModel(MODEL)
-        )
-        await stream.aclose()
-        return connector.seen[0]
-
-    assert run(sent()).tracestate == ""
+async def test_a_callers_tracestate_does_not_leave() -> None:
+    connector = ScriptedConnector()
+    call = replace(request("clear"), tracestate="vendor=4111111111111111")
+    stream = await CloudDoor(connector).infer(Cleared(call, clear(call), CLEAR), ServedModel(MODEL))
+    await stream.aclose()
+    assert connector.seen[0].tracestate == ""
 
 
-def test_all_else_that_is_known_of_a_call_goes_with_it() -> None:
-    async def both() -> tuple[InferenceRequest, InferenceRequest]:
-        before = replace(
-            request("clear"), tenant="t", priority=7, labelled=True, pseudonymise=True,
-            quotas=(Quota("key a", "key", "t"),), tightening=Tightening(threshold=0.5),
-            explained=True, trace=Untraced(), received_s=3.0,
-        )  # fmt: skip
-        connector = ScriptedConnector()
-        cleared = Cleared(before, clear(before), CLEAR)
-        await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
-        return before, connector.seen[0]
-
-    before, after = run(both())
+async def test_all_else_that_is_known_of_a_call_goes_with_it() -> None:
+    before = replace(
+        request("clear"), tenant="t", priority=7, labelled=True, pseudonymise=True,
+        quotas=(Quota("key a", "key", "t"),), tightening=Tightening(threshold=0.5),
+        explained=True, trace=Untraced(), received_s=3.0,
+    )  # fmt: skip
+    connector = ScriptedConnector()
+    cleared = Cleared(before, clear(before), CLEAR)
+    await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
+    (after,) = connector.seen
     for name in {each.name for each in fields(InferenceRequest)}:
         if name not in ("id", "traceparent", "tracestate"):
             kept, given = getattr(after, name), getattr(before, name)
             assert kept is given or (type(kept) is float and kept == given), name
 
 
-def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:
+async def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:
     """A UUID and a trace id have room for a card number."""
     connector = ScriptedConnector()
     trace = "00-4111111111111111aaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01"
@@ -181,14 +170,11 @@ def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:
     }
     calls: list[InferenceRequest] = []
 
-    async def knock() -> None:
-        call = request("clear", **chosen)
-        calls.append(call)
-        for _ in range(2):
-            cleared = Cleared(call, clear(call), CLEAR)
-            await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
-
-    run(knock())
+    call = request("clear", **chosen)
+    calls.append(call)
+    for _ in range(2):
+        cleared = Cleared(call, clear(call), CLEAR)
+        await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
     first, second = connector.seen
     assert uuid.UUID(first.id) != uuid.UUID(second.id)
     for sent in (first, second):
@@ -222,19 +208,16 @@ def test_a_router_gone_mad_cannot_send_a_restricted_call_out(
     assert rig.cloud_seen == []
 
 
-def test_what_the_dispatcher_refuses_to_send_out_gives_everything_back() -> None:
-    async def send() -> None:
-        rig = Rig(cloud())
-        call = request("restricted")
-        found = Classification(call.id, Sensitivity.RESTRICTED, "entities")
-        decision = Decision((rig.catalog.endpoints["cloud"],), "onprem_room", EVERYWHERE)
-        account = CallAccount(rig.accounts, call)
-        with pytest.raises(EgressForbidden):
-            await rig.dispatcher.send(call, Known(found), decision, account)
-        assert [a.result for a in account.attempts] == ["egress_forbidden"]
-        assert rig.registry.states["cloud"].in_flight == 0
-
-    run(send())
+async def test_what_the_dispatcher_refuses_to_send_out_gives_everything_back() -> None:
+    rig = Rig(cloud())
+    call = request("restricted")
+    found = Classification(call.id, Sensitivity.RESTRICTED, "entities")
+    decision = Decision((rig.catalog.endpoints["cloud"],), "onprem_room", EVERYWHERE)
+    account = CallAccount(rig.accounts, call)
+    with pytest.raises(EgressForbidden):
+        await rig.dispatcher.send(call, Known(found), decision, account)
+    assert [a.result for a in account.attempts] == ["egress_forbidden"]
+    assert rig.registry.states["cloud"].in_flight == 0
 
 
 def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:

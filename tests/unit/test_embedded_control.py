@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -24,57 +23,55 @@ from tests.live import MODELS
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
 
+pytestmark = pytest.mark.anyio
 
-def test_only_who_has_the_key_can_tell_it_to_load_over_either_protocol(tmp_path: Path) -> None:
+
+async def test_only_who_has_the_key_can_tell_it_to_load_over_either_protocol(
+    tmp_path: Path,
+) -> None:
     shutil.copytree(MODELS / "simple", tmp_path / "models" / "simple")
 
-    async def scenario() -> None:
-        options = TritonOptions((tmp_path / "models",), reload=True, stop_grace_s=1.0)
-        async with TritonServer(options) as server:
-            assert server.unavailable == {}
-            (found,) = control.running(tmp_path / "models")
-            assert found.http_port == server.ports.http
-            assert len(found.key) == 64
-            url = f"http://127.0.0.1:{server.ports.http}/v2/repository/models/simple/load"
-            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-                assert (await client.post(url, json={})).status_code == 403
-                wrong = control.headers("0" * 64)
-                assert (await client.post(url, json={}, headers=wrong)).status_code == 403
-                index = url.replace("models/simple/load", "index")
-                assert (await client.post(index, json={})).status_code == 403
-                told = await client.post(url, json={}, headers=control.headers(found.key))
-                assert told.status_code == 200
-            target = f"127.0.0.1:{server.ports.grpc}"
-            async with grpc.aio.insecure_channel(
-                target, options=[("grpc.enable_http_proxy", 0)]
-            ) as channel:
-                stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-                unload = service_pb2.RepositoryModelUnloadRequest(model_name="simple")
-                with pytest.raises(grpc.aio.AioRpcError, match="restricted"):
-                    await stub.RepositoryModelUnload(unload)
-                key = tuple(control.headers(found.key).items())
-                asked = service_pb2.RepositoryIndexRequest()
-                listed = await stub.RepositoryIndex(asked, metadata=key)
-                assert [model.state for model in listed.models] == ["READY"]
-        assert control.running(tmp_path / "models") == []
-
-    asyncio.run(scenario())
+    options = TritonOptions((tmp_path / "models",), reload=True, stop_grace_s=1.0)
+    async with TritonServer(options) as server:
+        assert server.unavailable == {}
+        (found,) = control.running(tmp_path / "models")
+        assert found.http_port == server.ports.http
+        assert len(found.key) == 64
+        url = f"http://127.0.0.1:{server.ports.http}/v2/repository/models/simple/load"
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            assert (await client.post(url, json={})).status_code == 403
+            wrong = control.headers("0" * 64)
+            assert (await client.post(url, json={}, headers=wrong)).status_code == 403
+            index = url.replace("models/simple/load", "index")
+            assert (await client.post(index, json={})).status_code == 403
+            told = await client.post(url, json={}, headers=control.headers(found.key))
+            assert told.status_code == 200
+        target = f"127.0.0.1:{server.ports.grpc}"
+        async with grpc.aio.insecure_channel(
+            target, options=[("grpc.enable_http_proxy", 0)]
+        ) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            unload = service_pb2.RepositoryModelUnloadRequest(model_name="simple")
+            with pytest.raises(grpc.aio.AioRpcError, match="restricted"):
+                await stub.RepositoryModelUnload(unload)
+            key = tuple(control.headers(found.key).items())
+            asked = service_pb2.RepositoryIndexRequest()
+            listed = await stub.RepositoryIndex(asked, metadata=key)
+            assert [model.state for model in listed.models] == ["READY"]
+    assert control.running(tmp_path / "models") == []
 
 
-def test_without_reload_nobody_can_tell_it_anything(tmp_path: Path) -> None:
+async def test_without_reload_nobody_can_tell_it_anything(tmp_path: Path) -> None:
     shutil.copytree(MODELS / "simple", tmp_path / "models" / "simple")
 
-    async def scenario() -> None:
-        async with TritonServer(TritonOptions((tmp_path / "models",), stop_grace_s=1.0)) as server:
-            (found,) = control.running(tmp_path / "models")
-            assert found.key == ""
-            url = f"http://127.0.0.1:{server.ports.http}/v2/repository/models/simple/load"
-            async with httpx.AsyncClient(trust_env=False) as client:
-                told = await client.post(url, json={})
-                assert told.status_code >= 400
-                assert "not allowed" in told.text
-
-    asyncio.run(scenario())
+    async with TritonServer(TritonOptions((tmp_path / "models",), stop_grace_s=1.0)) as server:
+        (found,) = control.running(tmp_path / "models")
+        assert found.key == ""
+        url = f"http://127.0.0.1:{server.ports.http}/v2/repository/models/simple/load"
+        async with httpx.AsyncClient(trust_env=False) as client:
+            told = await client.post(url, json={})
+            assert told.status_code >= 400
+            assert "not allowed" in told.text
 
 
 def test_the_key_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ from tests.live import wait_until
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
 
+pytestmark = pytest.mark.anyio
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0  # for a slow machine that does other things too
 OPTIONS = TritonOptions(
@@ -93,123 +95,105 @@ def pid(server: TritonServer) -> int:
     return server.pid
 
 
-def test_it_serves_reports_and_leaves_nothing_behind() -> None:
-    async def scenario() -> None:
-        states: list[ServerState] = []
-        loading: list[Loading] = []
-        server = TritonServer(OPTIONS, on_state=states.append, on_loading=loading.append)
-        async with server:
-            assert server.state is ServerState.UP
-            assert await seven_and_one(server.ports) == 8
-            leader = pid(server)
-            assert len(group(leader)) == 2  # the server and one stub
-            name = name_of(leader)
-            assert len(files(name)) > 1  # a directory and shared memory
-        assert group(leader) == []
-        assert files(name) == set()
-        assert states == [ServerState.STARTING, ServerState.UP, ServerState.CLOSED]
-        assert (loading[-1].loaded, loading[-1].total) == (("simple",), 1)
-        assert server.pid is None
-        await server.aclose()  # again: nothing happens
-        with pytest.raises(TritonServerError, match="cannot restart"):
-            await server.restart("it is closed")
-
-    asyncio.run(scenario())
+async def test_it_serves_reports_and_leaves_nothing_behind() -> None:
+    states: list[ServerState] = []
+    loading: list[Loading] = []
+    server = TritonServer(OPTIONS, on_state=states.append, on_loading=loading.append)
+    async with server:
+        assert server.state is ServerState.UP
+        assert await seven_and_one(server.ports) == 8
+        leader = pid(server)
+        assert len(group(leader)) == 2  # the server and one stub
+        name = name_of(leader)
+        assert len(files(name)) > 1  # a directory and shared memory
+    assert group(leader) == []
+    assert files(name) == set()
+    assert states == [ServerState.STARTING, ServerState.UP, ServerState.CLOSED]
+    assert (loading[-1].loaded, loading[-1].total) == (("simple",), 1)
+    assert server.pid is None
+    await server.aclose()  # again: nothing happens
+    with pytest.raises(TritonServerError, match="cannot restart"):
+        await server.restart("it is closed")
 
 
-def test_a_killed_server_comes_back_on_its_ports() -> None:
-    async def scenario() -> None:
-        states: list[ServerState] = []
-        async with TritonServer(OPTIONS, on_state=states.append) as server:
-            before, ports = pid(server), server.ports
-            os.kill(before, signal.SIGKILL)
-            await until(lambda: server.restarts == 1 and server.state is ServerState.UP)
-            assert await seven_and_one(server.ports) == 8
-            assert server.ports == ports
-            assert pid(server) != before
-            assert group(before) == []
-        assert states == [
-            ServerState.STARTING,
-            ServerState.UP,
-            ServerState.BACKING_OFF,
-            ServerState.STARTING,
-            ServerState.UP,
-            ServerState.CLOSED,
-        ]
-
-    asyncio.run(scenario())
+async def test_a_killed_server_comes_back_on_its_ports() -> None:
+    states: list[ServerState] = []
+    async with TritonServer(OPTIONS, on_state=states.append) as server:
+        before, ports = pid(server), server.ports
+        os.kill(before, signal.SIGKILL)
+        await until(lambda: server.restarts == 1 and server.state is ServerState.UP)
+        assert await seven_and_one(server.ports) == 8
+        assert server.ports == ports
+        assert pid(server) != before
+        assert group(before) == []
+    assert states == [
+        ServerState.STARTING,
+        ServerState.UP,
+        ServerState.BACKING_OFF,
+        ServerState.STARTING,
+        ServerState.UP,
+        ServerState.CLOSED,
+    ]
 
 
-def test_a_gray_server_is_healed_by_one_restart_however_many_ask() -> None:
+async def test_a_gray_server_is_healed_by_one_restart_however_many_ask() -> None:
     """Without its stub Triton says that it is ready and fails every inference."""
 
-    async def scenario() -> None:
-        async with TritonServer(OPTIONS) as server:
-            before = pid(server)
-            (stub,) = set(group(before)) - {before}
-            os.kill(stub, signal.SIGKILL)
-            with pytest.raises(InferenceServerException):
-                await seven_and_one(server.ports)
-            async with httpx.AsyncClient(trust_env=False) as client:
-                ready = await client.get(f"http://127.0.0.1:{server.ports.http}/v2/health/ready")
-            assert ready.status_code == 200
-            assert server.state is ServerState.UP  # which claims no health, so it may say so
-            async with asyncio.timeout(PATIENCE_S):
-                await asyncio.gather(*(server.restart("canary failed") for _ in range(5)))
-            assert server.restarts == 1
-            assert await seven_and_one(server.ports) == 8
-            assert group(before) == []
-
-    asyncio.run(scenario())
+    async with TritonServer(OPTIONS) as server:
+        before = pid(server)
+        (stub,) = set(group(before)) - {before}
+        os.kill(stub, signal.SIGKILL)
+        with pytest.raises(InferenceServerException):
+            await seven_and_one(server.ports)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            ready = await client.get(f"http://127.0.0.1:{server.ports.http}/v2/health/ready")
+        assert ready.status_code == 200
+        assert server.state is ServerState.UP  # which claims no health, so it may say so
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*(server.restart("canary failed") for _ in range(5)))
+        assert server.restarts == 1
+        assert await seven_and_one(server.ports) == 8
+        assert group(before) == []
 
 
-def test_a_server_that_hangs_is_closed_all_the_same() -> None:
-    async def scenario() -> None:
-        async with TritonServer(replaced(stop_grace_s=0.5)) as server:
-            leader = pid(server)
-            name = name_of(leader)
-            os.kill(leader, signal.SIGSTOP)
-        assert group(leader) == []
-        assert files(name) == set()
-
-    asyncio.run(scenario())
+async def test_a_server_that_hangs_is_closed_all_the_same() -> None:
+    async with TritonServer(replaced(stop_grace_s=0.5)) as server:
+        leader = pid(server)
+        name = name_of(leader)
+        os.kill(leader, signal.SIGSTOP)
+    assert group(leader) == []
+    assert files(name) == set()
 
 
-def test_a_server_that_answers_nothing_is_killed_and_started_again() -> None:
-    async def scenario() -> None:
-        told: list[ServerState] = []
-        async with TritonServer(
-            replaced(silent_s=1.0), on_silent=lambda: told.append(server.state)
-        ) as server:
-            before = pid(server)
-            os.kill(before, signal.SIGSTOP)
-            await until(lambda: server.restarts == 1 and server.state is ServerState.UP)
-            assert told == [ServerState.UP]
-            assert group(before) == []
-            assert await seven_and_one(server.ports) == 8
-
-    asyncio.run(scenario())
+async def test_a_server_that_answers_nothing_is_killed_and_started_again() -> None:
+    told: list[ServerState] = []
+    async with TritonServer(
+        replaced(silent_s=1.0), on_silent=lambda: told.append(server.state)
+    ) as server:
+        before = pid(server)
+        os.kill(before, signal.SIGSTOP)
+        await until(lambda: server.restarts == 1 and server.state is ServerState.UP)
+        assert told == [ServerState.UP]
+        assert group(before) == []
+        assert await seven_and_one(server.ports) == 8
 
 
-def test_a_server_whose_answers_somebody_hears_is_left_alone() -> None:
-    async def scenario() -> None:
-        answers = itertools.count(1)
-        looks: list[int] = []
+async def test_a_server_whose_answers_somebody_hears_is_left_alone() -> None:
+    answers = itertools.count(1)
+    looks: list[int] = []
 
-        def heard() -> int:
-            looks.append(next(answers))
-            return looks[-1]
+    def heard() -> int:
+        looks.append(next(answers))
+        return looks[-1]
 
-        async with TritonServer(replaced(silent_s=0.5), heard=heard) as server:
-            before = pid(server)
-            os.kill(before, signal.SIGSTOP)
-            try:
-                await until(lambda: len(looks) > 40)  # twice for each look, of which five suffice
-                assert (pid(server), server.restarts) == (before, 0)
-            finally:
-                os.kill(before, signal.SIGCONT)
-
-    asyncio.run(scenario())
+    async with TritonServer(replaced(silent_s=0.5), heard=heard) as server:
+        before = pid(server)
+        os.kill(before, signal.SIGSTOP)
+        try:
+            await until(lambda: len(looks) > 40)  # twice for each look, of which five suffice
+            assert (pid(server), server.restarts) == (before, 0)
+        finally:
+            os.kill(before, signal.SIGCONT)
 
 
 GATEWAY = """
@@ -250,78 +234,63 @@ def test_a_gateway_that_is_killed_leaves_no_server() -> None:
     asyncio.run(another())
 
 
-def test_a_model_that_does_not_load_is_named_and_the_others_serve(tmp_path: Path) -> None:
+async def test_a_model_that_does_not_load_is_named_and_the_others_serve(tmp_path: Path) -> None:
     (tmp_path / "broken/1").mkdir(parents=True)
     (tmp_path / "broken/1/model.py").write_text("raise RuntimeError('no such weights')\n")
     config = (ROOT / "models/simple/config.pbtxt").read_text()
     (tmp_path / "broken/config.pbtxt").write_text(config.replace('"simple"', '"broken"'))
     repositories = (*OPTIONS.repositories, tmp_path)
 
-    async def scenario() -> None:
-        options = replaced(repositories=repositories, models=("simple", "broken"))
-        async with TritonServer(options) as server:
-            assert list(server.unavailable) == ["broken"]
-            assert "no such weights" in server.unavailable["broken"]
-            assert await seven_and_one(server.ports) == 8
-
-    asyncio.run(scenario())
+    options = replaced(repositories=repositories, models=("simple", "broken"))
+    async with TritonServer(options) as server:
+        assert list(server.unavailable) == ["broken"]
+        assert "no such weights" in server.unavailable["broken"]
+        assert await seven_and_one(server.ports) == 8
 
 
-def test_a_first_start_that_fails_says_so_and_leaves_nothing() -> None:
-    async def scenario() -> None:
-        async with TritonServer(OPTIONS) as first:
-            second = TritonServer(replaced(ports=first.ports))
-            with pytest.raises(TritonStartError):
-                await second.start()
-            assert second.state is ServerState.FAILED
-            assert second.pid is None
-            assert await seven_and_one(first.ports) == 8
-
-    asyncio.run(scenario())
+async def test_a_first_start_that_fails_says_so_and_leaves_nothing() -> None:
+    async with TritonServer(OPTIONS) as first:
+        second = TritonServer(replaced(ports=first.ports))
+        with pytest.raises(TritonStartError):
+            await second.start()
+        assert second.state is ServerState.FAILED
+        assert second.pid is None
+        assert await seven_and_one(first.ports) == 8
 
 
-def test_a_start_has_a_deadline() -> None:
-    async def scenario() -> None:
-        server = TritonServer(replaced(start_timeout_s=0.05))
-        with pytest.raises(TritonStartError, match=r"within 0\.05 s"):
-            await server.start()
-        assert server.pid is None
-
-    asyncio.run(scenario())
+async def test_a_start_has_a_deadline() -> None:
+    server = TritonServer(replaced(start_timeout_s=0.05))
+    with pytest.raises(TritonStartError, match=r"within 0\.05 s"):
+        await server.start()
+    assert server.pid is None
 
 
-def test_a_repository_that_is_not_there_is_named() -> None:
-    async def scenario() -> None:
-        with pytest.raises(TritonServerError, match="nowhere is not a directory"):
-            await TritonServer(replaced(repositories=(Path("nowhere"),))).start()
-
-    asyncio.run(scenario())
+async def test_a_repository_that_is_not_there_is_named() -> None:
+    with pytest.raises(TritonServerError, match="nowhere is not a directory"):
+        await TritonServer(replaced(repositories=(Path("nowhere"),))).start()
 
 
-def test_the_server_listens_on_the_loopback_alone_and_knows_no_secrets(
+async def test_the_server_listens_on_the_loopback_alone_and_knows_no_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CLOUD_API_KEY", "secret")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid")
 
-    async def scenario() -> None:
-        async with TritonServer(OPTIONS) as server:
-            for environment in environments(pid(server)):
-                assert b"CLOUD_API_KEY" not in environment
-                assert b"HTTPS_PROXY" not in environment
-            ports = {server.ports.http, server.ports.grpc, server.ports.metrics}
-            listening: dict[int, set[str]] = {}
+    async with TritonServer(OPTIONS) as server:
+        for environment in environments(pid(server)):
+            assert b"CLOUD_API_KEY" not in environment
+            assert b"HTTPS_PROXY" not in environment
+        ports = {server.ports.http, server.ports.grpc, server.ports.metrics}
+        listening: dict[int, set[str]] = {}
 
-            def all_listen() -> bool:
-                listening.update(listeners())
-                return ports <= listening.keys()
+        def all_listen() -> bool:
+            listening.update(listeners())
+            return ports <= listening.keys()
 
-            # The system's table is read in pieces: what opens or closes meanwhile can hide a line.
-            wait_until(all_listen, 60.0)
-            for port in ports:
-                assert listening[port] <= {"0100007F", "0000000000000000FFFF00000100007F"}
-
-    asyncio.run(scenario())
+        # The system's table is read in pieces: what opens or closes meanwhile can hide a line.
+        wait_until(all_listen, 60.0)
+        for port in ports:
+            assert listening[port] <= {"0100007F", "0000000000000000FFFF00000100007F"}
 
 
 def environments(leader: int) -> list[bytes]:

@@ -16,6 +16,7 @@ from gateway.accounting.triton import FIGURES, STALE, TritonFigures
 from gateway.config import EndpointSettings
 from gateway.endpoints.triton.metrics_relay import MetricsRelay
 from tests.live import LiveGateway, wait_until
+from tests.unit.spill.clock import HandClock
 
 GPU = 'gpu_uuid="GPU-1"'
 MODEL = 'model="m",version="1"'
@@ -32,14 +33,6 @@ TOLD = "\n".join(
         f'nv_something_of_a_model{{{MODEL},said="secret"}} 1',
     )
 )
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def figures(clock: Callable[[], float], *endpoints: str, period_s: float = 5.0) -> TritonFigures:
@@ -59,7 +52,7 @@ def values(found: TritonFigures) -> dict[tuple[str, ...], float]:
 
 
 def test_figures_have_our_names_and_units_and_the_endpoint() -> None:
-    found = figures(Clock())
+    found = figures(HandClock())
     found.learn("gpu", triton.read(TOLD.encode()))
     assert values(found) == {
         (STALE, "gpu"): 0,
@@ -75,7 +68,7 @@ def test_figures_have_our_names_and_units_and_the_endpoint() -> None:
 
 
 def test_what_is_old_is_stale_and_has_no_series() -> None:
-    clock = Clock()
+    clock = HandClock()
     found = figures(clock)
     found.learn("gpu", triton.read(TOLD.encode()))
     clock.now_s += 15.0
@@ -85,11 +78,11 @@ def test_what_is_old_is_stale_and_has_no_series() -> None:
 
 
 def test_a_server_that_was_never_read_is_stale() -> None:
-    assert values(figures(Clock(), "a", "b")) == {(STALE, "a"): 1, (STALE, "b"): 1}
+    assert values(figures(HandClock(), "a", "b")) == {(STALE, "a"): 1, (STALE, "b"): 1}
 
 
 def test_nothing_of_a_server_grows_without_end() -> None:
-    found = figures(Clock())
+    found = figures(HandClock())
     text = "\n".join(
         f'nv_inference_count{{model="m{n}",version="1"}} 1' for n in range(2 * MOST_VALUES)
     )

@@ -24,6 +24,8 @@ from gateway.scheduling.scheduler import Scheduler
 from gateway.scheduling.tuning import Tuning
 from tests.unit.harness import now_s, run
 
+pytestmark = pytest.mark.leaping
+
 BATCH_S = 0.1
 
 
@@ -103,111 +105,96 @@ async def order_of(queue: Queue, *calls: QueuedCall) -> list[str]:
 # The order
 
 
-def test_the_tightest_deadline_goes_first_whoever_came_first() -> None:
-    async def main() -> list[str]:
-        queue = Queue()
-        return await order_of(queue, *(queue.call(f"{s:g} s", s) for s in (9.0, 3.0, 6.0, 1.0)))
-
-    assert run(main()) == ["1 s", "3 s", "6 s", "9 s"]
-
-
-def test_among_equals_the_first_to_come_goes_first() -> None:
-    async def main() -> list[str]:
-        queue = Queue()
-        return await order_of(queue, *(queue.call(str(i)) for i in range(9)))
-
-    assert run(main()) == [str(i) for i in range(9)]
+async def test_the_tightest_deadline_goes_first_whoever_came_first() -> None:
+    queue = Queue()
+    assert (await order_of(queue, *(queue.call(f"{s:g} s", s) for s in (9.0, 3.0, 6.0, 1.0)))) == [
+        "1 s",
+        "3 s",
+        "6 s",
+        "9 s",
+    ]
 
 
-def test_a_less_urgent_call_stands_behind_others_of_its_deadline() -> None:
-    async def main() -> list[str]:
-        queue = Queue()
-        return await order_of(
+async def test_among_equals_the_first_to_come_goes_first() -> None:
+    queue = Queue()
+    assert (await order_of(queue, *(queue.call(str(i)) for i in range(9)))) == [
+        str(i) for i in range(9)
+    ]
+
+
+async def test_a_less_urgent_call_stands_behind_others_of_its_deadline() -> None:
+    queue = Queue()
+    assert (
+        await order_of(
             queue, *(queue.call(f"{later:g}", 50.0, later_s=later) for later in (20.0, 0.0, 10.0))
         )
-
-    assert run(main()) == ["0", "10", "20"]
+    ) == ["0", "10", "20"]
 
 
 # With the servers
 
 
-def test_what_is_with_a_server_is_one_batch_and_the_rest_waits_here() -> None:
-    async def main() -> None:
-        queue = Queue(batch=4)
-        first = await queue.enter(queue.call("first"))
-        waiting = queue.queued(*(queue.call(str(i)) for i in range(9)))
-        await asyncio.sleep(0)
-        assert (queue.in_flight, queue.group.waiting) == (1, 9)
-        first.release(answered=True)
-        await asyncio.sleep(0)
-        assert (queue.in_flight, queue.group.waiting) == (4, 5)
-        for task in waiting[:3]:
-            task.result().release(answered=True)
-        await asyncio.sleep(0)
-        assert (queue.in_flight, queue.group.waiting) == (1, 5)
-        for task in waiting:
-            (await task).release(answered=True)
-        assert queue.in_flight == 0
-
-    run(main())
+async def test_what_is_with_a_server_is_one_batch_and_the_rest_waits_here() -> None:
+    queue = Queue(batch=4)
+    first = await queue.enter(queue.call("first"))
+    waiting = queue.queued(*(queue.call(str(i)) for i in range(9)))
+    await asyncio.sleep(0)
+    assert (queue.in_flight, queue.group.waiting) == (1, 9)
+    first.release(answered=True)
+    await asyncio.sleep(0)
+    assert (queue.in_flight, queue.group.waiting) == (4, 5)
+    for task in waiting[:3]:
+        task.result().release(answered=True)
+    await asyncio.sleep(0)
+    assert (queue.in_flight, queue.group.waiting) == (1, 5)
+    for task in waiting:
+        (await task).release(answered=True)
+    assert queue.in_flight == 0
 
 
-def test_a_server_that_starts_slowly_gets_no_more_than_it_may() -> None:
-    async def main() -> None:
-        queue = Queue(batch=8)
-        queue.around.servers["gpu"] = ServerNow("gpu", True, most=2)
-        waiting = queue.queued(*(queue.call(str(i)) for i in range(6)))
-        await asyncio.sleep(0)
-        seen = 0
-        for task in waiting:
-            turn = await task
-            seen = max(seen, queue.in_flight)
-            turn.release(answered=True)
-        assert seen <= 2
-
-    run(main())
+async def test_a_server_that_starts_slowly_gets_no_more_than_it_may() -> None:
+    queue = Queue(batch=8)
+    queue.around.servers["gpu"] = ServerNow("gpu", True, most=2)
+    waiting = queue.queued(*(queue.call(str(i)) for i in range(6)))
+    await asyncio.sleep(0)
+    seen = 0
+    for task in waiting:
+        turn = await task
+        seen = max(seen, queue.in_flight)
+        turn.release(answered=True)
+    assert seen <= 2
 
 
-def test_a_call_does_not_go_where_it_failed() -> None:
-    async def main() -> None:
-        queue = Queue("a", "b")
-        calls = [queue.call(str(i), avoid=frozenset({"a"})) for i in range(4)]
-        servers = []
-        for task in queue.queued(*calls):
-            turn = await task
-            servers.append(turn.server)
-            turn.release(answered=True)
-        assert servers == ["b"] * 4
-
-    run(main())
+async def test_a_call_does_not_go_where_it_failed() -> None:
+    queue = Queue("a", "b")
+    calls = [queue.call(str(i), avoid=frozenset({"a"})) for i in range(4)]
+    servers = []
+    for task in queue.queued(*calls):
+        turn = await task
+        servers.append(turn.server)
+        turn.release(answered=True)
+    assert servers == ["b"] * 4
 
 
-def test_a_turn_that_is_released_twice_frees_one_place() -> None:
-    async def main() -> None:
-        queue = Queue(batch=2)
-        held = await queue.enter(queue.call("held"))
-        turns = queue.queued(*(queue.call(str(i)) for i in range(2)))
-        await asyncio.sleep(0)
-        held.release(answered=True)
-        await asyncio.sleep(0)
-        turns[0].result().release(answered=True)
-        turns[0].result().release(answered=True)
-        assert queue.in_flight == 1
-
-    run(main())
+async def test_a_turn_that_is_released_twice_frees_one_place() -> None:
+    queue = Queue(batch=2)
+    held = await queue.enter(queue.call("held"))
+    turns = queue.queued(*(queue.call(str(i)) for i in range(2)))
+    await asyncio.sleep(0)
+    held.release(answered=True)
+    await asyncio.sleep(0)
+    turns[0].result().release(answered=True)
+    turns[0].result().release(answered=True)
+    assert queue.in_flight == 1
 
 
-def test_how_long_a_call_waited_is_known() -> None:
-    async def main() -> tuple[float, float]:
-        queue = Queue()
-        held = await queue.enter(queue.call("held"))
-        (task,) = queue.queued(queue.call("waits"))
-        await asyncio.sleep(1.5)
-        held.release(answered=True)
-        return held.queued_s, (await task).queued_s
-
-    at_once, waited_s = run(main())
+async def test_how_long_a_call_waited_is_known() -> None:
+    queue = Queue()
+    held = await queue.enter(queue.call("held"))
+    (task,) = queue.queued(queue.call("waits"))
+    await asyncio.sleep(1.5)
+    held.release(answered=True)
+    at_once, waited_s = held.queued_s, (await task).queued_s
     assert at_once == 0.0
     assert waited_s == pytest.approx(1.5, abs=0.01)
 
@@ -215,23 +202,20 @@ def test_how_long_a_call_waited_is_known() -> None:
 # Ways out
 
 
-def test_a_clear_call_that_would_be_late_is_sent_away_at_once() -> None:
-    async def main() -> str:
-        queue = Queue()
-        held = await queue.enter(queue.call("held"))
-        others = queue.queued(*(queue.call(str(i), 0.5) for i in range(3)))
-        await asyncio.sleep(0)
-        began_s = now_s()
-        with pytest.raises(Spilled) as told:
-            await queue.enter(queue.call("clear", 0.3, clear=True))
-        assert now_s() == began_s
-        held.release(answered=True)
-        for other in others:
-            (await other).release(answered=True)
-        assert (queue.in_flight, queue.group.waiting) == (0, 0)
-        return told.value.why
-
-    assert run(main()) == "spill_deadline"
+async def test_a_clear_call_that_would_be_late_is_sent_away_at_once() -> None:
+    queue = Queue()
+    held = await queue.enter(queue.call("held"))
+    others = queue.queued(*(queue.call(str(i), 0.5) for i in range(3)))
+    await asyncio.sleep(0)
+    began_s = now_s()
+    with pytest.raises(Spilled) as told:
+        await queue.enter(queue.call("clear", 0.3, clear=True))
+    assert now_s() == began_s
+    held.release(answered=True)
+    for other in others:
+        (await other).release(answered=True)
+    assert (queue.in_flight, queue.group.waiting) == (0, 0)
+    assert told.value.why == "spill_deadline"
 
 
 @pytest.mark.parametrize("cloud_room", [0.0, 1e9])
@@ -254,67 +238,55 @@ def test_while_the_cloud_takes_nothing_nobody_is_sent_there(cloud_room: float) -
     assert run(main()) is (cloud_room > 0)
 
 
-def test_a_waiting_call_is_sent_away_when_the_server_turns_out_to_be_slow() -> None:
-    async def main() -> float:
-        queue = Queue()
-        held = await queue.enter(queue.call("held"))
-        began_s = now_s()
-        (task,) = queue.queued(queue.call("clear", 0.5, clear=True))
-        with pytest.raises(Spilled):
-            await task
-        held.release(answered=True)
-        return now_s() - began_s
-
-    assert 0.1 < run(main()) < 0.5
+async def test_a_waiting_call_is_sent_away_when_the_server_turns_out_to_be_slow() -> None:
+    queue = Queue()
+    held = await queue.enter(queue.call("held"))
+    began_s = now_s()
+    (task,) = queue.queued(queue.call("clear", 0.5, clear=True))
+    with pytest.raises(Spilled):
+        await task
+    held.release(answered=True)
+    assert 0.1 < (now_s() - began_s) < 0.5
 
 
-def test_a_full_queue_refuses_at_once_and_says_when_to_come_back() -> None:
-    async def main() -> None:
-        queue = Queue(max_waiting=2)
-        held = await queue.enter(queue.call("held"))
-        tasks = queue.queued(*(queue.call(str(i)) for i in range(2)))
-        await asyncio.sleep(0)
-        with pytest.raises(Saturated) as told:
-            await queue.enter(queue.call("one more"))
-        assert told.value.reason == "queue_full"
-        assert told.value.retry_after_s
-        held.release(answered=True)
-        for task in tasks:
-            (await task).release(answered=True)
-
-    run(main())
+async def test_a_full_queue_refuses_at_once_and_says_when_to_come_back() -> None:
+    queue = Queue(max_waiting=2)
+    held = await queue.enter(queue.call("held"))
+    tasks = queue.queued(*(queue.call(str(i)) for i in range(2)))
+    await asyncio.sleep(0)
+    with pytest.raises(Saturated) as told:
+        await queue.enter(queue.call("one more"))
+    assert told.value.reason == "queue_full"
+    assert told.value.retry_after_s
+    held.release(answered=True)
+    for task in tasks:
+        (await task).release(answered=True)
 
 
-def test_a_call_that_is_provably_late_is_told_at_once_and_when_there_will_be_room() -> None:
-    async def main() -> None:
-        queue = Queue()
-        queue.scheduler.arrive(queue.call("teaches"), now_s())
-        await asyncio.sleep(BATCH_S)
-        queue.scheduler.ended("teaches", True, now_s())
-        held = await queue.enter(queue.call("held"))
-        began_s = now_s()
-        with pytest.raises(DeadlineUnmeetable) as told:
-            await queue.enter(queue.call("late", 0.12))
-        assert now_s() == began_s
-        assert told.value.retry_after_s
-        held.release(answered=True)
-
-    run(main())
+async def test_a_call_that_is_provably_late_is_told_at_once_and_when_there_will_be_room() -> None:
+    queue = Queue()
+    queue.scheduler.arrive(queue.call("teaches"), now_s())
+    await asyncio.sleep(BATCH_S)
+    queue.scheduler.ended("teaches", True, now_s())
+    held = await queue.enter(queue.call("held"))
+    began_s = now_s()
+    with pytest.raises(DeadlineUnmeetable) as told:
+        await queue.enter(queue.call("late", 0.12))
+    assert now_s() == began_s
+    assert told.value.retry_after_s
+    held.release(answered=True)
 
 
-def test_who_waits_past_its_deadline_is_told_so_and_leaves_no_trace() -> None:
-    async def main() -> None:
-        queue = Queue()
-        held = await queue.enter(queue.call("held", 9.0))
-        began_s = now_s()
-        with pytest.raises((DeadlineExceeded, DeadlineUnmeetable)):
-            await queue.enter(queue.call("waits", 0.3))
-        assert now_s() - began_s <= 0.3 + 0.05
-        assert queue.group.waiting == 0
-        held.release(answered=True)
-        assert queue.in_flight == 0
-
-    run(main())
+async def test_who_waits_past_its_deadline_is_told_so_and_leaves_no_trace() -> None:
+    queue = Queue()
+    held = await queue.enter(queue.call("held", 9.0))
+    began_s = now_s()
+    with pytest.raises((DeadlineExceeded, DeadlineUnmeetable)):
+        await queue.enter(queue.call("waits", 0.3))
+    assert now_s() - began_s <= 0.3 + 0.05
+    assert queue.group.waiting == 0
+    held.release(answered=True)
+    assert queue.in_flight == 0
 
 
 class _NeverActs(Scheduler):
@@ -331,126 +303,109 @@ class _NeverActs(Scheduler):
         return []
 
 
-def test_a_wait_ends_with_its_deadline_whatever_is_decided() -> None:
+async def test_a_wait_ends_with_its_deadline_whatever_is_decided() -> None:
     """D1: the queue keeps time by itself."""
 
-    async def main() -> float:
-        queue = Queue()
-        queue.group.scheduling = _NeverActs({"gpu": model()}, 1)
-        began_s = now_s()
-        with pytest.raises(DeadlineExceeded):
-            await queue.enter(queue.call("waits", 0.5))
-        assert queue.group.waiting == 0
-        queue.group.close()
-        return now_s() - began_s
-
-    assert run(main()) == pytest.approx(0.5, abs=0.01)
+    queue = Queue()
+    queue.group.scheduling = _NeverActs({"gpu": model()}, 1)
+    began_s = now_s()
+    with pytest.raises(DeadlineExceeded):
+        await queue.enter(queue.call("waits", 0.5))
+    assert queue.group.waiting == 0
+    queue.group.close()
+    assert (now_s() - began_s) == pytest.approx(0.5, abs=0.01)
 
 
-def test_when_the_last_server_goes_whoever_waits_is_told_at_once() -> None:
-    async def main() -> float:
-        queue = Queue()
-        held = await queue.enter(queue.call("held"))
-        (task,) = queue.queued(queue.call("waits", 60.0))
-        await asyncio.sleep(0)
-        went_s = now_s()
-        queue.around.servers["gpu"] = ServerNow("gpu", False)
-        with pytest.raises(NoServer):
-            await task
-        held.release(answered=False)
-        return now_s() - went_s
-
-    assert run(main()) < 0.1
+async def test_when_the_last_server_goes_whoever_waits_is_told_at_once() -> None:
+    queue = Queue()
+    held = await queue.enter(queue.call("held"))
+    (task,) = queue.queued(queue.call("waits", 60.0))
+    await asyncio.sleep(0)
+    went_s = now_s()
+    queue.around.servers["gpu"] = ServerNow("gpu", False)
+    with pytest.raises(NoServer):
+        await task
+    held.release(answered=False)
+    assert (now_s() - went_s) < 0.1
 
 
-def test_a_caller_who_leaves_while_it_waits_gives_its_place_up() -> None:
-    async def main() -> None:
-        queue = Queue()
-        held = await queue.enter(queue.call("held"))
-        leaves, stays = queue.queued(queue.call("leaves", 2.0), queue.call("stays", 4.0))
-        await asyncio.sleep(0)
-        leaves.cancel()
-        await asyncio.gather(leaves, return_exceptions=True)
-        assert queue.group.waiting == 1
-        held.release(answered=True)
-        (await stays).release(answered=True)
-        assert (queue.in_flight, queue.group.waiting) == (0, 0)
-
-    run(main())
+async def test_a_caller_who_leaves_while_it_waits_gives_its_place_up() -> None:
+    queue = Queue()
+    held = await queue.enter(queue.call("held"))
+    leaves, stays = queue.queued(queue.call("leaves", 2.0), queue.call("stays", 4.0))
+    await asyncio.sleep(0)
+    leaves.cancel()
+    await asyncio.gather(leaves, return_exceptions=True)
+    assert queue.group.waiting == 1
+    held.release(answered=True)
+    (await stays).release(answered=True)
+    assert (queue.in_flight, queue.group.waiting) == (0, 0)
 
 
-def test_a_caller_who_leaves_in_the_step_in_which_it_is_called_up_gives_its_turn_back() -> None:
-    async def main() -> None:
-        queue = Queue()
-        held = await queue.enter(queue.call("held"))
-        (leaves,) = queue.queued(queue.call("leaves"))
-        await asyncio.sleep(0)
-        held.release(answered=True)
-        leaves.cancel()
-        await asyncio.gather(leaves, return_exceptions=True)
-        assert (queue.in_flight, queue.group.waiting) == (0, 0)
-        (await queue.enter(queue.call("next"))).release(answered=True)
+async def test_a_caller_who_leaves_in_the_step_in_which_it_is_called_up_gives_its_turn_back() -> (
+    None
+):
+    queue = Queue()
+    held = await queue.enter(queue.call("held"))
+    (leaves,) = queue.queued(queue.call("leaves"))
+    await asyncio.sleep(0)
+    held.release(answered=True)
+    leaves.cancel()
+    await asyncio.gather(leaves, return_exceptions=True)
+    assert (queue.in_flight, queue.group.waiting) == (0, 0)
+    (await queue.enter(queue.call("next"))).release(answered=True)
 
-    run(main())
 
-
-def test_who_waits_for_a_server_where_it_failed_already_is_told_when_the_other_goes() -> None:
-    async def main() -> None:
-        queue = Queue("a", "b")
-        held = [await queue.enter(queue.call(name)) for name in ("one", "two")]
-        (task,) = queue.queued(queue.call("waits", 60.0, avoid=frozenset({"a"})))
-        await asyncio.sleep(0)
-        queue.around.servers["b"] = ServerNow("b", False)
-        with pytest.raises(NoServer):
-            await task
-        with pytest.raises(NoServer):
-            await queue.enter(queue.call("comes", 60.0, avoid=frozenset({"a"})))
-        for turn in held:
-            turn.release(answered=False)
-        assert (queue.in_flight, queue.group.waiting) == (0, 0)
-
-    run(main())
+async def test_who_waits_for_a_server_where_it_failed_already_is_told_when_the_other_goes() -> None:
+    queue = Queue("a", "b")
+    held = [await queue.enter(queue.call(name)) for name in ("one", "two")]
+    (task,) = queue.queued(queue.call("waits", 60.0, avoid=frozenset({"a"})))
+    await asyncio.sleep(0)
+    queue.around.servers["b"] = ServerNow("b", False)
+    with pytest.raises(NoServer):
+        await task
+    with pytest.raises(NoServer):
+        await queue.enter(queue.call("comes", 60.0, avoid=frozenset({"a"})))
+    for turn in held:
+        turn.release(answered=False)
+    assert (queue.in_flight, queue.group.waiting) == (0, 0)
 
 
 @pytest.mark.parametrize("others", [(), ("b",)], ids=["alone", "two servers"])
-def test_what_became_slow_is_left_to_those_with_no_other_place(others: tuple[str, ...]) -> None:
-    async def main() -> None:
-        queue = Queue("a", *others)
-        held = [await queue.enter(queue.call(f"held {i}")) for i in range(1 + len(others))]
-        clear, stays = queue.queued(queue.call("clear", 50.0, clear=True), queue.call("stays"))
-        await asyncio.sleep(0)
-        queue.group.shun("a")
-        if not others:
-            with pytest.raises(Spilled, match="spill_slow"):
-                await clear
-        for turn in held:
-            turn.release(answered=True)
-        for task in (stays, clear) if others else (stays,):
-            turn = await task
-            assert turn.server == (others[0] if others else "a")
-            turn.release(answered=True)
-        assert (queue.in_flight, queue.group.waiting) == (0, 0)
-
-    run(main())
+async def test_what_became_slow_is_left_to_those_with_no_other_place(
+    others: tuple[str, ...],
+) -> None:
+    queue = Queue("a", *others)
+    held = [await queue.enter(queue.call(f"held {i}")) for i in range(1 + len(others))]
+    clear, stays = queue.queued(queue.call("clear", 50.0, clear=True), queue.call("stays"))
+    await asyncio.sleep(0)
+    queue.group.shun("a")
+    if not others:
+        with pytest.raises(Spilled, match="spill_slow"):
+            await clear
+    for turn in held:
+        turn.release(answered=True)
+    for task in (stays, clear) if others else (stays,):
+        turn = await task
+        assert turn.server == (others[0] if others else "a")
+        turn.release(answered=True)
+    assert (queue.in_flight, queue.group.waiting) == (0, 0)
 
 
 # What would happen
 
 
-def test_a_forecast_is_what_then_happens_and_changes_nothing() -> None:
-    async def main() -> None:
-        queue = Queue()
-        held = await queue.enter(queue.call("held"))
-        others = queue.queued(*(queue.call(str(i), 0.6) for i in range(3)))
-        await asyncio.sleep(0)
-        foreseen = queue.group.would(queue.call("clear", 0.15, clear=True))
-        assert isinstance(foreseen, SpillNow)
-        assert queue.group.would(queue.call("long", 9.0)) is None
-        assert (queue.in_flight, queue.group.waiting) == (1, 3)
-        with pytest.raises(Spilled):
-            await queue.enter(queue.call("clear", 0.15, clear=True))
-        held.release(answered=True)
-        for other in others:
-            (await other).release(answered=True)
-
-    run(main())
+async def test_a_forecast_is_what_then_happens_and_changes_nothing() -> None:
+    queue = Queue()
+    held = await queue.enter(queue.call("held"))
+    others = queue.queued(*(queue.call(str(i), 0.6) for i in range(3)))
+    await asyncio.sleep(0)
+    foreseen = queue.group.would(queue.call("clear", 0.15, clear=True))
+    assert isinstance(foreseen, SpillNow)
+    assert queue.group.would(queue.call("long", 9.0)) is None
+    assert (queue.in_flight, queue.group.waiting) == (1, 3)
+    with pytest.raises(Spilled):
+        await queue.enter(queue.call("clear", 0.15, clear=True))
+    held.release(answered=True)
+    for other in others:
+        (await other).release(answered=True)

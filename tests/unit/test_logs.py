@@ -48,9 +48,7 @@ def fail_far(text: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
-def test_what_an_exception_came_from_is_logged_the_nearest_first(
-    stream: type[io.StringIO],
-) -> None:
+def test_what_an_exception_came_from_is_logged_the_nearest_first(stream: type[io.StringIO]) -> None:
     out = stream()
     logs.configure("info", stream=out)
     try:

@@ -26,6 +26,8 @@ from gateway.scheduling.routing.needs import needs
 from gateway.server.openai.errors import error_document
 from tests.unit.harness import MODEL, Ended, Plan, Rig, Site, cloud, onprem, request, run
 
+pytestmark = pytest.mark.leaping
+
 SAID: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
 BODY: dict[str, Any] = {"model": MODEL, "messages": SAID}
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -139,54 +141,45 @@ def test_where_a_server_that_can_is_out_the_call_may_be_tried_again() -> None:
     assert isinstance(ended.error, NoEligibleEndpoint)
 
 
-def test_what_an_endpoint_lacks_by_the_settings_is_not_asked_of_it() -> None:
-    async def main() -> None:
-        rig = Rig(vllm("small"), vllm("large"))
-        models: Any = rig.catalog.endpoints["small"].models
-        models[MODEL] = ServedModel(MODEL, lacks=frozenset({"tools"}))
-        for _ in range(4):
-            call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
-            assert state(await rig.call(request("restricted", payload=call))).endpoint == "large"
-        plain = DocumentCall(CHAT, BODY)
-        calls = (rig.call(request("restricted", payload=plain)) for _ in range(8))
-        assert {state(e).endpoint for e in await asyncio.gather(*calls)} == {"small", "large"}
-
-    run(main())
+async def test_what_an_endpoint_lacks_by_the_settings_is_not_asked_of_it() -> None:
+    rig = Rig(vllm("small"), vllm("large"))
+    models: Any = rig.catalog.endpoints["small"].models
+    models[MODEL] = ServedModel(MODEL, lacks=frozenset({"tools"}))
+    for _ in range(4):
+        call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
+        assert state(await rig.call(request("restricted", payload=call))).endpoint == "large"
+    plain = DocumentCall(CHAT, BODY)
+    calls = (rig.call(request("restricted", payload=plain)) for _ in range(8))
+    assert {state(e).endpoint for e in await asyncio.gather(*calls)} == {"small", "large"}
 
 
-def test_the_answer_is_the_same_whatever_the_load() -> None:
+async def test_the_answer_is_the_same_whatever_the_load() -> None:
     """Before and after usual calls whose decision stands, and beside a crowd."""
 
-    async def main() -> None:
-        slow = replace(onprem(Plan(open_s=0.2)), expected_ms=200)
-        rig = Rig(slow, provider())
-        call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
-        plain = DocumentCall(CHAT, BODY)
-        for crowd in (0, 1, 30):
-            beside = [rig.call(request("clear", 1.0, payload=plain)) for _ in range(crowd)]
-            running = [asyncio.ensure_future(each) for each in beside]
-            await asyncio.sleep(0.01)
-            left = await rig.call(request("clear", 1.0, payload=call))
-            kept = await rig.call(request("restricted", 1.0, payload=call))
-            assert state(left).reason == "cloud_only"
-            assert isinstance(kept.error, Incapable)
-            await asyncio.gather(*running)
-
-    run(main())
+    slow = replace(onprem(Plan(open_s=0.2)), expected_ms=200)
+    rig = Rig(slow, provider())
+    call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
+    plain = DocumentCall(CHAT, BODY)
+    for crowd in (0, 1, 30):
+        beside = [rig.call(request("clear", 1.0, payload=plain)) for _ in range(crowd)]
+        running = [asyncio.ensure_future(each) for each in beside]
+        await asyncio.sleep(0.01)
+        left = await rig.call(request("clear", 1.0, payload=call))
+        kept = await rig.call(request("restricted", 1.0, payload=call))
+        assert state(left).reason == "cloud_only"
+        assert isinstance(kept.error, Incapable)
+        await asyncio.gather(*running)
 
 
-def test_explain_says_it() -> None:
-    async def main() -> None:
-        rig = Rig(onprem(), provider())
-        call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
-        clear = await rig.pipeline.explain(request("clear", payload=call))
-        assert clear.decision is not None
-        assert clear.decision.vetoes == (("gpu", "capability"),)
-        restricted = await rig.pipeline.explain(request("restricted", payload=call))
-        assert isinstance(restricted.refusal, Incapable)
-        assert ("gpu", "capability") in restricted.refusal.vetoes
-
-    run(main())
+async def test_explain_says_it() -> None:
+    rig = Rig(onprem(), provider())
+    call = DocumentCall(CHAT, {**BODY, "tools": [TOOL]})
+    clear = await rig.pipeline.explain(request("clear", payload=call))
+    assert clear.decision is not None
+    assert clear.decision.vetoes == (("gpu", "capability"),)
+    restricted = await rig.pipeline.explain(request("restricted", payload=call))
+    assert isinstance(restricted.refusal, Incapable)
+    assert ("gpu", "capability") in restricted.refusal.vetoes
 
 
 def test_operations_name_no_capability_that_there_is_not() -> None:

@@ -29,8 +29,9 @@ from tests.unit.harness import (
     now_s,
     onprem,
     request,
-    run,
 )
+
+pytestmark = pytest.mark.leaping
 
 NEVER = {
     "onprem_only": RoutingSettings(policy="onprem_only"),
@@ -69,108 +70,90 @@ async def burst(rig: Rig, count: int = 40) -> Sequence[Ended]:
 @pytest.mark.parametrize("never", NEVER)
 @pytest.mark.parametrize("trouble", TROUBLE)
 @pytest.mark.parametrize("hedging", [False, True])
-def test_an_overloaded_or_failing_server_sends_nothing_away(
+async def test_an_overloaded_or_failing_server_sends_nothing_away(
     never: str, trouble: str, hedging: bool
 ) -> None:
-    async def main() -> None:
-        rig = Rig(*sites(*TROUBLE[trouble]), setup=setup(NEVER[never], hedging=hedging))
-        ended = await burst(rig)
-        assert rig.cloud_seen == []
-        zones = {e.placement.zone for e in ended if e.placement is not None}
-        assert zones <= {Zone.ONPREM}
-        assert rig.leftovers() == {}
-
-    run(main())
+    rig = Rig(*sites(*TROUBLE[trouble]), setup=setup(NEVER[never], hedging=hedging))
+    ended = await burst(rig)
+    assert rig.cloud_seen == []
+    zones = {e.placement.zone for e in ended if e.placement is not None}
+    assert zones <= {Zone.ONPREM}
+    assert rig.leftovers() == {}
 
 
 @pytest.mark.parametrize("trouble", ["fails", "slow"])
-def test_the_same_calls_leave_under_a_policy_that_lets_them(trouble: str) -> None:
-    async def main() -> None:
-        rig = Rig(*sites(*TROUBLE[trouble]), setup=setup(BEST))
-        await burst(rig)
-        assert rig.cloud_seen
-
-    run(main())
+async def test_the_same_calls_leave_under_a_policy_that_lets_them(trouble: str) -> None:
+    rig = Rig(*sites(*TROUBLE[trouble]), setup=setup(BEST))
+    await burst(rig)
+    assert rig.cloud_seen
 
 
 @pytest.mark.parametrize("never", NEVER)
 @pytest.mark.parametrize("away", ["ejected", "drained", "absent"])
-def test_without_a_server_calls_are_refused_and_told_why(never: str, away: str) -> None:
-    async def main() -> None:
-        there = sites() if away != "absent" else sites()[1:]
-        rig = Rig(*there, setup=setup(NEVER[never]))
-        if away == "ejected":
-            rig.eject("gpu")
-        elif away == "drained":
-            rig.registry.states["gpu"].drained = True
-        for ended in await burst(rig, 3):
-            assert ended.error is not None
-            assert "spill_off" in str(ended.error)
-        assert rig.cloud_seen == []
-
-    run(main())
+async def test_without_a_server_calls_are_refused_and_told_why(never: str, away: str) -> None:
+    there = sites() if away != "absent" else sites()[1:]
+    rig = Rig(*there, setup=setup(NEVER[never]))
+    if away == "ejected":
+        rig.eject("gpu")
+    elif away == "drained":
+        rig.registry.states["gpu"].drained = True
+    for ended in await burst(rig, 3):
+        assert ended.error is not None
+        assert "spill_off" in str(ended.error)
+    assert rig.cloud_seen == []
 
 
 @pytest.mark.parametrize("never", NEVER)
-def test_the_decision_has_no_zone_to_leave_to(never: str) -> None:
-    async def main() -> None:
-        rig = Rig(*sites(), setup=setup(NEVER[never]))
-        explained = await rig.pipeline.explain(request("clear"))
-        assert explained.decision is not None
-        assert explained.decision.zones == {Zone.ONPREM}
-        assert [e.zone for e in explained.decision.attempts] == [Zone.ONPREM]
-        assert dict(explained.decision.vetoes) == {"a": "spill_off", "b": "spill_off"}
-
-    run(main())
+async def test_the_decision_has_no_zone_to_leave_to(never: str) -> None:
+    rig = Rig(*sites(), setup=setup(NEVER[never]))
+    explained = await rig.pipeline.explain(request("clear"))
+    assert explained.decision is not None
+    assert explained.decision.zones == {Zone.ONPREM}
+    assert [e.zone for e in explained.decision.attempts] == [Zone.ONPREM]
+    assert dict(explained.decision.vetoes) == {"a": "spill_off", "b": "spill_off"}
 
 
 @pytest.mark.parametrize("never", NEVER)
-def test_settings_that_close_the_cloud_hold_for_calls_under_way(never: str) -> None:
+async def test_settings_that_close_the_cloud_hold_for_calls_under_way(never: str) -> None:
     """They were decided on when they could leave, and their server fails after the reload."""
 
-    async def main() -> None:
-        settings = Settings(endpoints={}, models={}, routing=NEVER[never])
-        failing = Plan(open_s=0.5, error=FAILS.error)
-        rig = Rig(*sites(failing), setup=setup(BEST))
-        control = rig.parts.spill
-        calls = [
-            asyncio.create_task(rig.call(request("clear", budget_s=budget_s)))
-            for budget_s in (0.9, 2.0, 5.0, 5.0)
-        ]
-        await asyncio.sleep(0.2)
-        before = len(rig.cloud_seen)
-        control.follow(
-            spill_stop(settings, now_s), spill_limits(settings), not settings.routing.closes_cloud
-        )
-        ended = await asyncio.gather(*calls)
-        assert len(rig.cloud_seen) == before
-        assert "spill_off" in {e.reason for e in ended}
-        assert rig.leftovers() == {}
-        with pytest.raises(SpillClosed):
-            control.reserve("t", 0)
-        opened = Settings(endpoints={}, models={}, routing=BEST)
-        control.follow(spill_stop(opened, now_s), spill_limits(opened))
-        assert (await rig.call(request("clear"))).placement is not None
-
-    run(main())
+    settings = Settings(endpoints={}, models={}, routing=NEVER[never])
+    failing = Plan(open_s=0.5, error=FAILS.error)
+    rig = Rig(*sites(failing), setup=setup(BEST))
+    control = rig.parts.spill
+    calls = [
+        asyncio.create_task(rig.call(request("clear", budget_s=budget_s)))
+        for budget_s in (0.9, 2.0, 5.0, 5.0)
+    ]
+    await asyncio.sleep(0.2)
+    before = len(rig.cloud_seen)
+    control.follow(
+        spill_stop(settings, now_s), spill_limits(settings), not settings.routing.closes_cloud
+    )
+    ended = await asyncio.gather(*calls)
+    assert len(rig.cloud_seen) == before
+    assert "spill_off" in {e.reason for e in ended}
+    assert rig.leftovers() == {}
+    with pytest.raises(SpillClosed):
+        control.reserve("t", 0)
+    opened = Settings(endpoints={}, models={}, routing=BEST)
+    control.follow(spill_stop(opened, now_s), spill_limits(opened))
+    assert (await rig.call(request("clear"))).placement is not None
 
 
-def test_a_queue_that_lets_a_call_go_does_not_get_it_out() -> None:
+async def test_a_queue_that_lets_a_call_go_does_not_get_it_out() -> None:
     """Whatever a scheduler decides, the decision's zones are the call's."""
 
     class Leaving:
         async def enter(self, *_: object) -> object:
             raise Spilled("spill_rule")
 
-    async def main() -> None:
-        rig = Rig(*sites(), setup=setup(NEVER["onprem_only"]))
-        rig.dispatcher._queues = Leaving()  # type: ignore[assignment]
-        ended = await rig.call(request("clear"))
-        assert not isinstance(ended.error, EgressForbidden)
-        assert ended.error is not None
-        assert rig.cloud_seen == []
-
-    run(main())
+    rig = Rig(*sites(), setup=setup(NEVER["onprem_only"]))
+    rig.dispatcher._queues = Leaving()  # type: ignore[assignment]
+    ended = await rig.call(request("clear"))
+    assert not isinstance(ended.error, EgressForbidden)
+    assert ended.error is not None
+    assert rig.cloud_seen == []
 
 
 @pytest.mark.parametrize(

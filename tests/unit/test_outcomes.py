@@ -17,9 +17,10 @@ from tests.unit.harness import (
     Rig,
     onprem,
     request,
-    run,
     state_of,
 )
+
+pytestmark = pytest.mark.leaping
 
 
 @pytest.mark.parametrize(
@@ -32,29 +33,23 @@ from tests.unit.harness import (
     ],
     ids=["5xx", "unreachable", "429", "the-models-own"],
 )
-def test_only_what_is_the_endpoints_fault_ejects_it(error: Exception, ejects: bool) -> None:
+async def test_only_what_is_the_endpoints_fault_ejects_it(error: Exception, ejects: bool) -> None:
     def fails() -> Exception:
         return error
 
-    async def main() -> None:
-        rig = Rig(onprem(Plan(error=fails)))
-        for _ in range(9):
-            await rig.call(request("restricted"))
-        assert state_of(rig, "gpu").available is not ejects
-
-    run(main())
+    rig = Rig(onprem(Plan(error=fails)))
+    for _ in range(9):
+        await rig.call(request("restricted"))
+    assert state_of(rig, "gpu").available is not ejects
 
 
-def test_a_server_whose_model_has_died_is_ejected_at_once_and_its_keeper_is_told() -> None:
+async def test_a_server_whose_model_has_died_is_ejected_at_once_and_its_keeper_is_told() -> None:
     asked: list[str] = []
 
-    async def main() -> None:
-        dead = Plan(error=lambda: ModelDead("its words"))
-        rig = Rig(onprem(dead))
-        rig.registry.states["gpu"].on_gray = asked.append
-        await rig.call(request("restricted"))
-        assert not state_of(rig, "gpu").available
-        assert len(asked) == 1
-        assert MODEL in asked[0]
-
-    run(main())
+    dead = Plan(error=lambda: ModelDead("its words"))
+    rig = Rig(onprem(dead))
+    rig.registry.states["gpu"].on_gray = asked.append
+    await rig.call(request("restricted"))
+    assert not state_of(rig, "gpu").available
+    assert len(asked) == 1
+    assert MODEL in asked[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,9 @@ from gateway.core.types import (
     Sensitivity,
     Zone,
 )
-from tests.unit.harness import Rig, ScriptedClassifier, Setup, cloud, onprem, request, run
+from tests.unit.harness import Rig, ScriptedClassifier, Setup, cloud, onprem, request
+
+pytestmark = pytest.mark.leaping
 
 PLACES = (
     "endpoints:\n"
@@ -83,25 +84,21 @@ class Unread(ScriptedClassifier):
 
 
 @pytest.mark.parametrize("block", [False, True])
-def test_its_calls_may_leave_and_their_records_say_that_nothing_was_looked_for(block: bool) -> None:
-    async def main() -> Any:
-        rig = Rig(cloud(), setup=Setup(classifier=Unread(), block_unknown=block))
-        ended = await rig.call(request("clear"))
-        assert ended.placement is not None
-        assert ended.placement.zone is Zone.CLOUD
-        return rig.log.lines[-1]
-
-    record = run(main())
+async def test_its_calls_may_leave_and_their_records_say_that_nothing_was_looked_for(
+    block: bool,
+) -> None:
+    rig = Rig(cloud(), setup=Setup(classifier=Unread(), block_unknown=block))
+    ended = await rig.call(request("clear"))
+    assert ended.placement is not None
+    assert ended.placement.zone is Zone.CLOUD
+    record = rig.log.lines[-1]
     assert (record["sensitivity"], record["classify_reason"]) == ("clear", "public_model")
     assert (record["looked_for"], record["entities"]) == ("nothing", {})
 
 
-def test_a_caller_who_wants_it_on_the_premises_has_it_there() -> None:
-    async def main() -> None:
-        rig = Rig(onprem(), cloud(), setup=Setup(classifier=Unread()))
-        ended = await rig.call(dataclasses.replace(request("clear"), zones=ONPREM_ONLY))
-        assert ended.placement is not None
-        assert ended.placement.zone is Zone.ONPREM
-        assert rig.cloud_seen == []
-
-    run(main())
+async def test_a_caller_who_wants_it_on_the_premises_has_it_there() -> None:
+    rig = Rig(onprem(), cloud(), setup=Setup(classifier=Unread()))
+    ended = await rig.call(dataclasses.replace(request("clear"), zones=ONPREM_ONLY))
+    assert ended.placement is not None
+    assert ended.placement.zone is Zone.ONPREM
+    assert rig.cloud_seen == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +13,8 @@ import pytest
 
 from tests.unit.backends import wire_rig
 from tests.unit.whole_gateway import records, serving
+
+pytestmark = pytest.mark.anyio
 
 CARD = "My card is 4111 1111 1111 1111."
 ANSWER = json.dumps(
@@ -48,16 +49,15 @@ async def reranking(scratch: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Pro
             yield client, provider
 
 
-def test_a_call_goes_out_by_its_path_and_its_answer_comes_back_as_it_is(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with reranking(tmp_path) as (client, provider):
-            body = {"query": "Which?", "documents": ["this", {"text": "that"}], "top_n": 2}
-            answer = await client.post("/v1/rerank", json={"model": "judge", **body})
-            assert (answer.status_code, answer.content) == (200, ANSWER)
-            sent = {"model": "jina-reranker-v3", **body}
-            assert provider.received == [("/v1/rerank", sent)]
-
-    asyncio.run(main())
+async def test_a_call_goes_out_by_its_path_and_its_answer_comes_back_as_it_is(
+    tmp_path: Path,
+) -> None:
+    async with reranking(tmp_path) as (client, provider):
+        body = {"query": "Which?", "documents": ["this", {"text": "that"}], "top_n": 2}
+        answer = await client.post("/v1/rerank", json={"model": "judge", **body})
+        assert (answer.status_code, answer.content) == (200, ANSWER)
+        sent = {"model": "jina-reranker-v3", **body}
+        assert provider.received == [("/v1/rerank", sent)]
     (record,) = records(tmp_path)
     assert record["operation"] == "rerank"
     (end,) = records(tmp_path, "end")
@@ -73,12 +73,11 @@ def test_a_call_goes_out_by_its_path_and_its_answer_comes_back_as_it_is(tmp_path
         {"query": "Which?", "documents": ["this"], "user": CARD},
     ],
 )
-def test_what_restricts_stays_wherever_it_stands(tmp_path: Path, body: dict[str, Any]) -> None:
-    async def main() -> None:
-        async with reranking(tmp_path) as (client, provider):
-            refused = await client.post("/v1/rerank", json={"model": "judge", **body})
-            assert refused.status_code == 503
-            assert provider.received == []
-
-    asyncio.run(main())
+async def test_what_restricts_stays_wherever_it_stands(
+    tmp_path: Path, body: dict[str, Any]
+) -> None:
+    async with reranking(tmp_path) as (client, provider):
+        refused = await client.post("/v1/rerank", json={"model": "judge", **body})
+        assert refused.status_code == 503
+        assert provider.received == []
     assert [r["sensitivity"] for r in records(tmp_path)] == ["restricted"]

@@ -33,8 +33,9 @@ from tests.unit.harness import (
     now_s,
     onprem,
     request,
-    run,
 )
+
+pytestmark = pytest.mark.leaping
 
 MODEL_FAILS = Plan(error=lambda: ModelFailed("the device is lost"))
 DEAD = Plan(error=lambda: ModelDead("its words"))
@@ -99,163 +100,138 @@ def zone(ended: Ended) -> Zone | None:
 
 
 @pytest.mark.parametrize("budget_s", [0.3, 30.0], ids=["short-budgets", "long-budgets"])
-def test_a_model_that_hangs_is_out_for_clear_calls_within_two_seconds(budget_s: float) -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(HANGS)
-            since_s = now_s()
-            calls = [asyncio.create_task(ward.rig.call(request("clear", budget_s)))]
-            for _ in range(4):
-                await asyncio.sleep(0.35)
-                calls.append(asyncio.create_task(ward.rig.call(request("clear", budget_s))))
-            if ward.health.state == "trusted":
-                await ward.until("slow")
-            assert now_s() - since_s <= OUT_S
-            assert zone(await ward.rig.call(request("clear", budget_s))) is Zone.CLOUD
-            if budget_s > OUT_S:  # those that waited there are served elsewhere
-                assert [zone(e) for e in await asyncio.gather(*calls)] == [Zone.CLOUD] * 5
-
-    run(main())
-
-
-def test_a_model_that_hangs_for_good_is_ejected_for_restricted_calls_too() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(HANGS)
-            started_s = now_s()
-            ended = await ward.rig.call(request("restricted", 60.0))
-            assert isinstance(ended.error, OnpremUnavailable)
-            assert ended.at_s - started_s < 7
-            assert ward.health.state == "ejected"
-            again = await ward.rig.call(request("restricted", 60.0))
-            assert again.at_s == pytest.approx(now_s())
-            assert ward.rig.cloud_seen == []
-
-    run(main())
-
-
-def test_a_model_that_became_slow_still_serves_restricted_calls_and_no_clear_ones() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(Plan(open_s=1.5))
-            calls = ward.spill()
-            assert await ward.until("slow") <= OUT_S
-            served = await asyncio.gather(*calls)
-            assert {zone(e) for e in served} == {Zone.CLOUD}, "also the one that had to queue"
-            ended = await ward.rig.call(request("restricted", 30.0))
-            assert zone(ended) is Zone.ONPREM
-            assert zone(await ward.rig.call(request("clear", 30.0))) is Zone.CLOUD
-            ward.gpu.set(ANSWERS)
-            assert await ward.until("trusted") <= BACK_S
-
-    run(main())
-
-
-def test_a_slow_spell_that_is_over_does_not_hide_a_hang_that_follows() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(Plan(open_s=1.5))
-            kept = [ward.rig.call(request("restricted", 60.0)) for _ in range(6)]
-            await asyncio.gather(*kept)
-            ward.gpu.set(ANSWERS)
-            if ward.health.state != "trusted":
-                await ward.until("trusted")
-            await ward.rig.call(request())
-            ward.gpu.set(HANGS)
-            ward.spill()
-            assert await ward.until("slow") <= OUT_S
-
-    run(main())
-
-
-def test_slow_is_better_than_nowhere_for_a_call_that_may_not_leave() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(Plan(open_s=1.0))
-            ward.spill()
+async def test_a_model_that_hangs_is_out_for_clear_calls_within_two_seconds(
+    budget_s: float,
+) -> None:
+    async with Ward().open() as ward:
+        ward.gpu.set(HANGS)
+        since_s = now_s()
+        calls = [asyncio.create_task(ward.rig.call(request("clear", budget_s)))]
+        for _ in range(4):
+            await asyncio.sleep(0.35)
+            calls.append(asyncio.create_task(ward.rig.call(request("clear", budget_s))))
+        if ward.health.state == "trusted":
             await ward.until("slow")
-            kept = request("clear", 30.0, zones=frozenset({Zone.ONPREM}))
-            assert zone(await ward.rig.call(kept)) is Zone.ONPREM
+        assert now_s() - since_s <= OUT_S
+        assert zone(await ward.rig.call(request("clear", budget_s))) is Zone.CLOUD
+        if budget_s > OUT_S:  # those that waited there are served elsewhere
+            assert [zone(e) for e in await asyncio.gather(*calls)] == [Zone.CLOUD] * 5
 
-    run(main())
+
+async def test_a_model_that_hangs_for_good_is_ejected_for_restricted_calls_too() -> None:
+    async with Ward().open() as ward:
+        ward.gpu.set(HANGS)
+        started_s = now_s()
+        ended = await ward.rig.call(request("restricted", 60.0))
+        assert isinstance(ended.error, OnpremUnavailable)
+        assert ended.at_s - started_s < 7
+        assert ward.health.state == "ejected"
+        again = await ward.rig.call(request("restricted", 60.0))
+        assert again.at_s == pytest.approx(now_s())
+        assert ward.rig.cloud_seen == []
+
+
+async def test_a_model_that_became_slow_still_serves_restricted_calls_and_no_clear_ones() -> None:
+    async with Ward().open() as ward:
+        ward.gpu.set(Plan(open_s=1.5))
+        calls = ward.spill()
+        assert await ward.until("slow") <= OUT_S
+        served = await asyncio.gather(*calls)
+        assert {zone(e) for e in served} == {Zone.CLOUD}, "also the one that had to queue"
+        ended = await ward.rig.call(request("restricted", 30.0))
+        assert zone(ended) is Zone.ONPREM
+        assert zone(await ward.rig.call(request("clear", 30.0))) is Zone.CLOUD
+        ward.gpu.set(ANSWERS)
+        assert await ward.until("trusted") <= BACK_S
+
+
+async def test_a_slow_spell_that_is_over_does_not_hide_a_hang_that_follows() -> None:
+    async with Ward().open() as ward:
+        ward.gpu.set(Plan(open_s=1.5))
+        kept = [ward.rig.call(request("restricted", 60.0)) for _ in range(6)]
+        await asyncio.gather(*kept)
+        ward.gpu.set(ANSWERS)
+        if ward.health.state != "trusted":
+            await ward.until("trusted")
+        await ward.rig.call(request())
+        ward.gpu.set(HANGS)
+        ward.spill()
+        assert await ward.until("slow") <= OUT_S
+
+
+async def test_slow_is_better_than_nowhere_for_a_call_that_may_not_leave() -> None:
+    async with Ward().open() as ward:
+        ward.gpu.set(Plan(open_s=1.0))
+        ward.spill()
+        await ward.until("slow")
+        kept = request("clear", 30.0, zones=frozenset({Zone.ONPREM}))
+        assert zone(await ward.rig.call(kept)) is Zone.ONPREM
 
 
 @pytest.mark.parametrize("plan", [FAILS, UNREACHABLE, DEAD, MODEL_FAILS])
-def test_a_model_that_fails_is_out_within_five_errors_and_back_soon_after_healing(
+async def test_a_model_that_fails_is_out_within_five_errors_and_back_soon_after_healing(
     plan: Plan,
 ) -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(plan)
-            before = len(ward.gpu.seen)
-            while ward.health.state == "trusted":
-                await ward.rig.call(request("restricted", 1.0))
-                await asyncio.sleep(0.2)
-                assert len(ward.gpu.seen) - len(ward.gpu.canaries) - before <= 25
-            ended = await ward.rig.call(request("restricted", 1.0))
-            assert isinstance(ended.error, OnpremUnavailable)
-            await asyncio.sleep(10)
-            ward.gpu.set(ANSWERS)
-            assert await ward.until("trusted") <= BACK_S
-            assert zone(await ward.rig.call(request("restricted", 1.0))) is Zone.ONPREM
-            assert ward.rig.cloud_seen == []
-
-    run(main())
+    async with Ward().open() as ward:
+        ward.gpu.set(plan)
+        before = len(ward.gpu.seen)
+        while ward.health.state == "trusted":
+            await ward.rig.call(request("restricted", 1.0))
+            await asyncio.sleep(0.2)
+            assert len(ward.gpu.seen) - len(ward.gpu.canaries) - before <= 25
+        ended = await ward.rig.call(request("restricted", 1.0))
+        assert isinstance(ended.error, OnpremUnavailable)
+        await asyncio.sleep(10)
+        ward.gpu.set(ANSWERS)
+        assert await ward.until("trusted") <= BACK_S
+        assert zone(await ward.rig.call(request("restricted", 1.0))) is Zone.ONPREM
+        assert ward.rig.cloud_seen == []
 
 
-def test_callers_who_make_a_model_fail_do_not_take_it_from_others() -> None:
+async def test_callers_who_make_a_model_fail_do_not_take_it_from_others() -> None:
     """It fails on what they send; a canary passes."""
 
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(MODEL_FAILS)
-            for _ in range(9):
-                await ward.rig.call(request("restricted", 1.0))
-            ward.gpu.set(ANSWERS)
-            await asyncio.sleep(2)
-            assert ward.health.state == "trusted"
-            assert ward.rig.metrics.registry.get_sample_value(
-                "spillway_endpoint_ejections_total", {"endpoint": "gpu"}
-            ) in (None, 0.0)
-
-    run(main())
+    async with Ward().open() as ward:
+        ward.gpu.set(MODEL_FAILS)
+        for _ in range(9):
+            await ward.rig.call(request("restricted", 1.0))
+        ward.gpu.set(ANSWERS)
+        await asyncio.sleep(2)
+        assert ward.health.state == "trusted"
+        assert ward.rig.metrics.registry.get_sample_value(
+            "spillway_endpoint_ejections_total", {"endpoint": "gpu"}
+        ) in (None, 0.0)
 
 
-def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
+async def test_a_passing_probe_never_brings_back_what_canaries_do_not() -> None:
     async def nothing(name: str, state: EndpointState) -> bool:
         return True
 
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(FAILS)
-            watching = asyncio.create_task(
-                Watch(ward.rig.registry.states, nothing, ward.rig.metrics).run()
-            )
-            ward.rig.eject("gpu")
-            for _ in range(60):
-                await asyncio.sleep(1)
-                assert ward.health.state == "ejected"
-            watching.cancel()
-            calls = [r for r in ward.gpu.seen if r not in ward.gpu.canaries]
-            assert len(calls) == 20, "no real call is spent to find out"
-            await asyncio.gather(watching, return_exceptions=True)
-
-    run(main())
-
-
-def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            state = ward.rig.registry.states["gpu"]
-            state.went_down()
-            ward.gpu.set(FAILS)
-            state.server_up()
-            await asyncio.sleep(5)
+    async with Ward().open() as ward:
+        ward.gpu.set(FAILS)
+        watching = asyncio.create_task(
+            Watch(ward.rig.registry.states, nothing, ward.rig.metrics).run()
+        )
+        ward.rig.eject("gpu")
+        for _ in range(60):
+            await asyncio.sleep(1)
             assert ward.health.state == "ejected"
-            ward.gpu.set(ANSWERS)
-            assert await ward.until("trusted") <= 1.0
+        watching.cancel()
+        calls = [r for r in ward.gpu.seen if r not in ward.gpu.canaries]
+        assert len(calls) == 20, "no real call is spent to find out"
+        await asyncio.gather(watching, return_exceptions=True)
 
-    run(main())
+
+async def test_a_server_that_was_down_is_back_by_a_canary_and_not_by_its_probe() -> None:
+    async with Ward().open() as ward:
+        state = ward.rig.registry.states["gpu"]
+        state.went_down()
+        ward.gpu.set(FAILS)
+        state.server_up()
+        await asyncio.sleep(5)
+        assert ward.health.state == "ejected"
+        ward.gpu.set(ANSWERS)
+        assert await ward.until("trusted") <= 1.0
 
 
 # Who has no other place waits for the canary
@@ -276,189 +252,159 @@ def up_again(ward: Ward, plan: Plan = ANSWERS) -> None:
         pytest.param({"kind": "clear", "zones": frozenset({Zone.ONPREM})}, id="clear-that-stays"),
     ],
 )
-def test_a_call_waits_for_the_canary_of_a_server_that_is_up_again(changes: dict[str, Any]) -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            up_again(ward)
-            ended = await ward.rig.call(request(budget_s=0.3, **changes))
-            assert zone(ended) is Zone.ONPREM
-            assert ward.rig.cloud_seen == []
+async def test_a_call_waits_for_the_canary_of_a_server_that_is_up_again(
+    changes: dict[str, Any],
+) -> None:
+    async with Ward().open() as ward:
+        up_again(ward)
+        ended = await ward.rig.call(request(budget_s=0.3, **changes))
+        assert zone(ended) is Zone.ONPREM
+        assert ward.rig.cloud_seen == []
 
-    run(main())
 
-
-def test_a_call_whose_server_broke_just_now_waits_until_it_is_known_why() -> None:
+async def test_a_call_whose_server_broke_just_now_waits_until_it_is_known_why() -> None:
     """Connections break before the end of the process is told, and the restart with it."""
 
-    async def main() -> None:
-        async with Ward().open() as ward:
-            state = ward.rig.registry.states["gpu"]
-            ward.gpu.set(FAILS)
-            ward.rig.eject("gpu")
-            calling = asyncio.create_task(ward.rig.call(request("restricted", 5.0)))
-            await asyncio.sleep(0.1)
-            state.back_in_s = lambda: 1.0
-            state.went_down()
-            await asyncio.sleep(1.5)
-            state.back_in_s = lambda: None
-            ward.gpu.set(ANSWERS)
-            state.server_up()
-            assert zone(await calling) is Zone.ONPREM
-
-    run(main())
+    async with Ward().open() as ward:
+        state = ward.rig.registry.states["gpu"]
+        ward.gpu.set(FAILS)
+        ward.rig.eject("gpu")
+        calling = asyncio.create_task(ward.rig.call(request("restricted", 5.0)))
+        await asyncio.sleep(0.1)
+        state.back_in_s = lambda: 1.0
+        state.went_down()
+        await asyncio.sleep(1.5)
+        state.back_in_s = lambda: None
+        ward.gpu.set(ANSWERS)
+        state.server_up()
+        assert zone(await calling) is Zone.ONPREM
 
 
-def test_a_call_whose_model_is_broken_for_good_is_told_within_seconds() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(FAILS)
-            ward.rig.eject("gpu")
-            began_s = now_s()
-            refused = await ward.rig.call(request("restricted", 30.0))
-            assert isinstance(refused.error, OnpremUnavailable)
-            assert now_s() - began_s < 2.0
-
-    run(main())
+async def test_a_call_whose_model_is_broken_for_good_is_told_within_seconds() -> None:
+    async with Ward().open() as ward:
+        ward.gpu.set(FAILS)
+        ward.rig.eject("gpu")
+        began_s = now_s()
+        refused = await ward.rig.call(request("restricted", 30.0))
+        assert isinstance(refused.error, OnpremUnavailable)
+        assert now_s() - began_s < 2.0
 
 
-def test_a_call_waits_for_the_second_canary_once_the_first_has_passed() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            ward.gpu.set(FAILS)
-            ward.rig.eject("gpu")
-            await asyncio.sleep(1.5)
-            refused = await ward.rig.call(request("restricted", 30.0))
-            assert isinstance(refused.error, OnpremUnavailable), "nothing speaks for it yet"
-            ward.gpu.set(ANSWERS)
-            passed = len(ward.gpu.canaries) + 1
-            while len(ward.gpu.canaries) < passed or ward.gpu.opening:  # noqa: ASYNC110 - leaps
-                await asyncio.sleep(0.01)
-            assert ward.health.state == "ejected", "two have to pass"
-            assert zone(await ward.rig.call(request("restricted", 2.0))) is Zone.ONPREM
-
-    run(main())
+async def test_a_call_waits_for_the_second_canary_once_the_first_has_passed() -> None:
+    async with Ward().open() as ward:
+        ward.gpu.set(FAILS)
+        ward.rig.eject("gpu")
+        await asyncio.sleep(1.5)
+        refused = await ward.rig.call(request("restricted", 30.0))
+        assert isinstance(refused.error, OnpremUnavailable), "nothing speaks for it yet"
+        ward.gpu.set(ANSWERS)
+        passed = len(ward.gpu.canaries) + 1
+        while len(ward.gpu.canaries) < passed or ward.gpu.opening:  # noqa: ASYNC110 - leaps
+            await asyncio.sleep(0.01)
+        assert ward.health.state == "ejected", "two have to pass"
+        assert zone(await ward.rig.call(request("restricted", 2.0))) is Zone.ONPREM
 
 
-def test_hope_that_comes_to_nothing_ends_the_wait_and_there_is_none_for_the_next_call() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            up_again(ward, FAILS)
-            since_s = now_s()
-            waited = await ward.rig.call(request("restricted", 60.0))
-            assert isinstance(waited.error, OnpremUnavailable)
-            assert waited.at_s - since_s < 0.5, "as soon as the canary has failed"
-            again_s = now_s()
-            next_one = await ward.rig.call(request("restricted", 60.0))
-            assert isinstance(next_one.error, OnpremUnavailable)
-            assert next_one.at_s == again_s
+async def test_hope_that_comes_to_nothing_ends_the_wait_and_there_is_none_for_the_next_call() -> (
+    None
+):
+    async with Ward().open() as ward:
+        up_again(ward, FAILS)
+        since_s = now_s()
+        waited = await ward.rig.call(request("restricted", 60.0))
+        assert isinstance(waited.error, OnpremUnavailable)
+        assert waited.at_s - since_s < 0.5, "as soon as the canary has failed"
+        again_s = now_s()
+        next_one = await ward.rig.call(request("restricted", 60.0))
+        assert isinstance(next_one.error, OnpremUnavailable)
+        assert next_one.at_s == again_s
 
-    run(main())
 
-
-def test_a_wait_for_what_nobody_expects_any_more_ends_soon() -> None:
+async def test_a_wait_for_what_nobody_expects_any_more_ends_soon() -> None:
     """Just ejected, and no canary that could tell: its keeper may have it back soon, or not."""
 
-    async def main() -> None:
-        rig = Rig(onprem(), cloud())
-        rig.eject("gpu")
-        since_s = now_s()
-        ended = await rig.call(request("restricted", 60.0))
-        assert isinstance(ended.error, OnpremUnavailable)
-        assert ended.at_s - since_s <= 1.5
-        again = await rig.call(request("restricted", 60.0))
-        assert again.at_s == now_s() == ended.at_s
-
-    run(main())
+    rig = Rig(onprem(), cloud())
+    rig.eject("gpu")
+    since_s = now_s()
+    ended = await rig.call(request("restricted", 60.0))
+    assert isinstance(ended.error, OnpremUnavailable)
+    assert ended.at_s - since_s <= 1.5
+    again = await rig.call(request("restricted", 60.0))
+    assert again.at_s == now_s() == ended.at_s
 
 
-def test_without_canaries_a_call_waits_for_the_one_that_tries_a_server_that_is_up_again() -> None:
-    async def main() -> None:
-        gpu = Switched(Plan(open_s=0.2))
-        rig = Rig(replace(onprem(), connector=gpu), cloud())
-        rig.registry.model_state("gpu", MODEL)
-        rig.registry.states["gpu"].went_down()
-        rig.registry.states["gpu"].server_up()
-        calls = [rig.call(request("restricted", 5.0)) for _ in range(3)]
-        assert [zone(ended) for ended in await asyncio.gather(*calls)] == [Zone.ONPREM] * 3
-
-    run(main())
-
-
-def test_when_the_one_that_tries_it_leaves_another_does() -> None:
-    async def main() -> None:
-        gpu = Switched(HANGS)
-        rig = Rig(replace(onprem(), connector=gpu), cloud())
-        rig.registry.model_state("gpu", MODEL)
-        rig.registry.states["gpu"].went_down()
-        rig.registry.states["gpu"].server_up()
-        first = asyncio.create_task(rig.call(request("restricted", 5.0)))
-        await asyncio.sleep(0.1)
-        others = [asyncio.create_task(rig.call(request("restricted", 5.0))) for _ in range(2)]
-        await asyncio.sleep(0.1)
-        gpu.set(ANSWERS)
-        first.cancel()
-        assert [zone(ended) for ended in await asyncio.gather(*others)] == [Zone.ONPREM] * 2
-
-    run(main())
+async def test_without_canaries_a_call_waits_for_the_one_that_tries_a_server_that_is_up_again() -> (
+    None
+):
+    gpu = Switched(Plan(open_s=0.2))
+    rig = Rig(replace(onprem(), connector=gpu), cloud())
+    rig.registry.model_state("gpu", MODEL)
+    rig.registry.states["gpu"].went_down()
+    rig.registry.states["gpu"].server_up()
+    calls = [rig.call(request("restricted", 5.0)) for _ in range(3)]
+    assert [zone(ended) for ended in await asyncio.gather(*calls)] == [Zone.ONPREM] * 3
 
 
-def test_canaries_hold_nothing_of_any_caller_and_cost_no_caller_anything() -> None:
-    async def main() -> None:
-        async with Ward().open() as ward:
-            await ward.rig.call(request("restricted", 5.0))
-            ward.rig.eject("gpu")
-            await ward.until("trusted")
-            for sent in ward.gpu.canaries:
-                assert sent.tenant == ""
-                assert "user" not in getattr(sent.payload, "document", {})
-            ids = {line["id"] for line in ward.rig.log.lines}
-            assert not ids & {r.id for r in ward.gpu.canaries}
+async def test_when_the_one_that_tries_it_leaves_another_does() -> None:
+    gpu = Switched(HANGS)
+    rig = Rig(replace(onprem(), connector=gpu), cloud())
+    rig.registry.model_state("gpu", MODEL)
+    rig.registry.states["gpu"].went_down()
+    rig.registry.states["gpu"].server_up()
+    first = asyncio.create_task(rig.call(request("restricted", 5.0)))
+    await asyncio.sleep(0.1)
+    others = [asyncio.create_task(rig.call(request("restricted", 5.0))) for _ in range(2)]
+    await asyncio.sleep(0.1)
+    gpu.set(ANSWERS)
+    first.cancel()
+    assert [zone(ended) for ended in await asyncio.gather(*others)] == [Zone.ONPREM] * 2
 
-    run(main())
+
+async def test_canaries_hold_nothing_of_any_caller_and_cost_no_caller_anything() -> None:
+    async with Ward().open() as ward:
+        await ward.rig.call(request("restricted", 5.0))
+        ward.rig.eject("gpu")
+        await ward.until("trusted")
+        for sent in ward.gpu.canaries:
+            assert sent.tenant == ""
+            assert "user" not in getattr(sent.payload, "document", {})
+        ids = {line["id"] for line in ward.rig.log.lines}
+        assert not ids & {r.id for r in ward.gpu.canaries}
 
 
-def test_models_that_may_not_be_tried_get_no_canary() -> None:
-    async def main() -> None:
+async def test_models_that_may_not_be_tried_get_no_canary() -> None:
+    ward = Ward()
+    known = ward.rig.catalog.models[MODEL]
+    ward.rig.catalog.models[MODEL] = replace(known, canary=False)
+    async with ward.open():
+        ward.rig.eject("gpu")
+        await asyncio.sleep(1)
+        assert ward.gpu.canaries == []
+        assert not ward.health.proven
+
+
+async def test_the_cloud_gets_no_canary_unless_the_settings_say_so() -> None:
+    for asked in (None, True):
         ward = Ward()
-        known = ward.rig.catalog.models[MODEL]
-        ward.rig.catalog.models[MODEL] = replace(known, canary=False)
+        state = ward.rig.registry.states["cloud"]
+        state.settings = state.settings.model_copy(update={"canary": asked})
         async with ward.open():
-            ward.rig.eject("gpu")
-            await asyncio.sleep(1)
-            assert ward.gpu.canaries == []
-            assert not ward.health.proven
-
-    run(main())
+            assert bool(ward.rig.cloud_seen) is bool(asked), "real calls stayed on-prem"
 
 
-def test_the_cloud_gets_no_canary_unless_the_settings_say_so() -> None:
-    async def main() -> None:
-        for asked in (None, True):
-            ward = Ward()
-            state = ward.rig.registry.states["cloud"]
-            state.settings = state.settings.model_copy(update={"canary": asked})
-            async with ward.open():
-                assert bool(ward.rig.cloud_seen) is bool(asked), "real calls stayed on-prem"
-
-    run(main())
-
-
-def test_a_half_open_probe_that_hangs_makes_room_for_another() -> None:
+async def test_a_half_open_probe_that_hangs_makes_room_for_another() -> None:
     """A6: towards the cloud a real call is the probe, and its deadline may be far away."""
 
-    async def main() -> None:
-        away = Switched()
-        rig = Rig(replace(cloud(), connector=away))
-        rig.eject("cloud")
-        await asyncio.sleep(2.1)
-        away.set(HANGS)
-        probe = asyncio.create_task(rig.call(request("clear", 3600.0)))
-        await asyncio.sleep(1)
-        assert (await rig.call(request("clear", 5.0))).error is not None, "one at a time"
-        away.set(ANSWERS)
-        await asyncio.sleep(5)
-        assert zone(await rig.call(request("clear", 5.0))) is Zone.CLOUD
-        probe.cancel()
-        await asyncio.gather(probe, return_exceptions=True)
-
-    run(main())
+    away = Switched()
+    rig = Rig(replace(cloud(), connector=away))
+    rig.eject("cloud")
+    await asyncio.sleep(2.1)
+    away.set(HANGS)
+    probe = asyncio.create_task(rig.call(request("clear", 3600.0)))
+    await asyncio.sleep(1)
+    assert (await rig.call(request("clear", 5.0))).error is not None, "one at a time"
+    away.set(ANSWERS)
+    await asyncio.sleep(5)
+    assert zone(await rig.call(request("clear", 5.0))) is Zone.CLOUD
+    probe.cancel()
+    await asyncio.gather(probe, return_exceptions=True)

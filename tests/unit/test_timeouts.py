@@ -13,11 +13,6 @@ from gateway.core import timeouts
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Timers:
     """How many the loop was asked for."""
 

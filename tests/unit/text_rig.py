@@ -13,13 +13,7 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 
 from gateway.core.deadline import Deadline
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.reply import (
-    Frame,
-    GrpcMessage,
-    JsonBody,
-    ReplyStream,
-    ServerEvent,
-)
+from gateway.core.reply import Frame, GrpcMessage, JsonBody, ReplyStream, ServerEvent
 from gateway.core.types import (
     DocumentCall,
     InferenceRequest,

@@ -70,9 +70,10 @@ def _opened(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # noqa: BLE001  # its errors have no common class of their own
+        reason = (str(exc) or type(exc).__name__).splitlines()[0]
         raise UnfitVersion(
             f"{path.name} is no ONNX graph that ONNX Runtime can load "
-            f"({str(exc).splitlines()[0][:200]}); build the version again and push it anew"
+            f"({reason[:200]}); build the version again and push it anew"
         ) from None
 
 

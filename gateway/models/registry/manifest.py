@@ -89,12 +89,20 @@ def stray_files(directory: Path) -> Iterator[str]:
 
 def read_content(path: Path, sent: Callable[[int], None] = lambda size: None) -> Content:
     digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            size += len(piece)
-            sent(len(piece))
+    for piece in pieces(path):
+        digest.update(piece)
+        size += len(piece)
+        sent(len(piece))
     return Content(size, digest.hexdigest())
+
+
+def pieces(content: Path | bytes) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 def differences(manifest: Manifest, directory: Path) -> list[str]:

@@ -21,7 +21,9 @@ from gateway.auth.key_store import KeyReader, KeyStore
 from tests.unit.audit import rig
 from tests.unit.audit.rig import DAY_S, JULY_S, call, put, written
 from tests.unit.callers.rig import Vault
-from tests.unit.harness import MemoryLog, run
+from tests.unit.harness import MemoryLog
+
+pytestmark = pytest.mark.leaping
 
 
 class Disk(MemoryLog):
@@ -68,36 +70,30 @@ def watching(folder: Path, test: Callable[[Watched], Coroutine[Any, Any, None]])
     asyncio.run(main())
 
 
-def test_a_record_says_who_did_what_and_is_awaited() -> None:
-    async def main() -> None:
-        disk = Disk()
-        doing = asyncio.create_task(Actions(disk).record("drain", "oncall", "gpu"))
-        await asyncio.sleep(0.1)
-        assert not doing.done()
-        assert disk.durable is not None
-        disk.durable.set_result(None)
-        await doing
-        (line,) = disk.lines
-        assert {k: line[k] for k in ("kind", "action", "by", "on", "via")} == {
-            "kind": "action", "action": "drain", "by": "oncall", "on": "gpu", "via": "console",
-        }  # fmt: skip
-
-    run(main())
+async def test_a_record_says_who_did_what_and_is_awaited() -> None:
+    disk = Disk()
+    doing = asyncio.create_task(Actions(disk).record("drain", "oncall", "gpu"))
+    await asyncio.sleep(0.1)
+    assert not doing.done()
+    assert disk.durable is not None
+    disk.durable.set_result(None)
+    await doing
+    (line,) = disk.lines
+    assert {k: line[k] for k in ("kind", "action", "by", "on", "via")} == {
+        "kind": "action", "action": "drain", "by": "oncall", "on": "gpu", "via": "console",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_record_that_is_not_durable_is_none(answers: bool) -> None:
-    async def main() -> None:
-        disk = Disk()
-        doing = asyncio.create_task(Actions(disk).record("drain", "oncall", "gpu"))
-        await asyncio.sleep(0.1)
-        assert disk.durable is not None
-        if answers:
-            disk.durable.set_result(RecordUnwritable("no space is left"))
-        with pytest.raises(RecordUnwritable, match="no space" if answers else "does not answer"):
-            await doing
-
-    run(main())
+async def test_a_record_that_is_not_durable_is_none(answers: bool) -> None:
+    disk = Disk()
+    doing = asyncio.create_task(Actions(disk).record("drain", "oncall", "gpu"))
+    await asyncio.sleep(0.1)
+    assert disk.durable is not None
+    if answers:
+        disk.durable.set_result(RecordUnwritable("no space is left"))
+    with pytest.raises(RecordUnwritable, match="no space" if answers else "does not answer"):
+        await doing
 
 
 def test_the_file_of_the_switch_is_noticed_once_whoever_made_it(tmp_path: Path) -> None:

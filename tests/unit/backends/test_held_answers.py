@@ -27,10 +27,7 @@ from gateway.endpoints.connectors.open_inference.grpc_failures import ours
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
 from gateway.endpoints.connectors.openai.event_stream import EventStream
 from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
-from gateway.endpoints.connectors.openai.provider import (
-    OpenAiConnector,
-    endpoint_origin,
-)
+from gateway.endpoints.connectors.openai.provider import OpenAiConnector, endpoint_origin
 from gateway.protocols.http2.message import GrpcStatusError
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.wire import ConnectionPool, WireAnswer, WireRequest
@@ -81,9 +78,7 @@ def test_a_caller_holds_no_more_than_is_left_free() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 60))))
-def test_what_calls_hold_is_given_back_whatever_they_do(
-    steps: list[tuple[str, int, int]],
-) -> None:
+def test_what_calls_hold_is_given_back_whatever_they_do(steps: list[tuple[str, int, int]]) -> None:
     budget = HeldBytes(100)
     shares = {caller: AnswerShare(budget, caller) for caller in "abc"}
     for caller, part, count in steps:

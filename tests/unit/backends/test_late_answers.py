@@ -49,11 +49,6 @@ TRIALS = 120
 EVIL = answer(b"evil")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def fetch(wire: ConnectionPool) -> bytes:
     return (await wire.fetch(GET, Deadline.after(5.0))).body
 

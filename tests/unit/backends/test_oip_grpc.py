@@ -22,13 +22,7 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.operations.chat import CHAT
-from gateway.core.types import (
-    DocumentCall,
-    InferenceRequest,
-    Payload,
-    ServedModel,
-    WireProtocol,
-)
+from gateway.core.types import DocumentCall, InferenceRequest, Payload, ServedModel, WireProtocol
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, OipGrpcClient, bearer
 from gateway.endpoints.connectors.open_inference.grpc_failures import error_from_status, in_stream
@@ -369,9 +363,7 @@ async def test_an_endpoint_that_is_down_is_unreachable_and_not_ready() -> None:
     await client.aclose()
 
 
-async def test_the_environment_cannot_divert_a_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_environment_cannot_divert_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with fake_triton() as (_, address):

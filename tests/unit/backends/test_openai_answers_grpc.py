@@ -32,11 +32,6 @@ from tests.unit.text_rig import (
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 # Answers
 
 

@@ -31,11 +31,6 @@ COUNTS = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
 USAGE = {"choices": [], "usage": COUNTS}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Provider:
     """Gives usage where it is asked to, if it knows that; `refuses` what it does not know."""
 

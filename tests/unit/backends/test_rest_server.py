@@ -28,11 +28,6 @@ GOOD = b'{"model_name":"m","outputs":[]}'
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def call(version: str = "", **parameters: Any) -> InferenceRequest:
     tensor = Tensor("IN", "INT32", (1,), b"\x07\x00\x00\x00")
     return InferenceRequest(

@@ -21,11 +21,6 @@ pytestmark = pytest.mark.anyio
 GET = WireRequest("GET", "/x")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def echoing(peer: Peer) -> None:
     while True:
         await peer.say(answer(await peer.request()))

@@ -29,10 +29,7 @@ class Gateway:
     """Callers by the tokens of one issuer."""
 
     def __init__(
-        self,
-        issuer: Issuer,
-        floors: Mapping[str, TenantSettings] | None = None,
-        **changes: Any,
+        self, issuer: Issuer, floors: Mapping[str, TenantSettings] | None = None, **changes: Any
     ) -> None:
         self.now_s, self.wall_s = 1000.0, NOW_S
         settings = issuers.settings(jwks_url=issuer.url, **changes)

@@ -128,8 +128,3 @@ async def test_a_second_scanner_is_started_for_the_first_long_text() -> None:
 
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

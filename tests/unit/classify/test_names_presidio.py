@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import spacy
 import yaml
@@ -16,8 +18,10 @@ from spacy.training import Example
 
 from gateway.classify import NoScan, ScanFailed, ScannerUnfit
 from gateway.classify.names import FULL_NAME
+from gateway.classify.names.engines import presidio_worker
 from gateway.classify.names.engines.local import UnmeasuredLanguage
 from gateway.classify.names.engines.presidio import PresidioNames, languages, worker_spec
+from gateway.classify.scan_workers.frames import ScanSettings, WorkerSpec
 from gateway.config import ClassifySettings, NamesSettings
 from gateway.core.types import Finding
 
@@ -108,6 +112,20 @@ def refusal(given: ClassifySettings) -> str:
 
     with pytest.raises(ScannerUnfit) as caught:
         asyncio.run(scenario())
+    return str(caught.value)
+
+
+def unfit(given: ClassifySettings) -> str:
+    """What the scanner's process says where it cannot be built, which it is here."""
+    spec = worker_spec(given)
+    settings, before = WorkerSpec.unpack(orjson.loads(spec.pack()[4:])).settings, dict(os.environ)
+    assert isinstance(settings, ScanSettings)
+    try:
+        with pytest.raises(ScannerUnfit) as caught:
+            presidio_worker.build(settings, spec.types)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
     return str(caught.value)
 
 
@@ -283,17 +301,17 @@ def listening() -> Iterator[tuple[str, Any]]:
     [("stanza", "pip install stanza spacy-stanza"), ("other", "classify.names.nlp_configuration")],
 )
 def test_an_engine_that_is_not_installed_is_told(engine: str, hint: str, tmp_path: Path) -> None:
-    assert hint in refusal(settings(nlp_configuration=nlp_file(tmp_path, "en", engine)))
+    assert hint in unfit(settings(nlp_configuration=nlp_file(tmp_path, "en", engine)))
 
 
 def test_gliner_without_its_package_is_told(tmp_path: Path) -> None:
     path = recognizers_file(tmp_path, "GLiNERRecognizer", supported_entities=["PERSON"])
-    assert "classify.names.recognizers: ImportError: GLiNER" in refusal(settings(recognizers=path))
+    assert "classify.names.recognizers: ImportError: GLiNER" in unfit(settings(recognizers=path))
 
 
 def test_a_module_that_is_not_there_is_told(tmp_path: Path) -> None:
     given = settings(recognizers=recognizers_file(tmp_path, "AfterMet"), modules=["no.such"])
-    assert "classify.names.modules: ModuleNotFoundError" in refusal(given)
+    assert "classify.names.modules: ModuleNotFoundError" in unfit(given)
 
 
 @pytest.mark.parametrize(

@@ -26,15 +26,7 @@ from gateway.core.held_bytes import HeldBytes
 from gateway.core.types import Zone
 from gateway.pipeline.dispatcher import Dispatcher
 from gateway.pipeline.pipeline import Pipeline
-from tests.unit.harness import (
-    Plan,
-    Rig,
-    ScriptedConnector,
-    Setup,
-    Site,
-    cloud,
-    now_s,
-)
+from tests.unit.harness import Plan, Rig, ScriptedConnector, Setup, Site, cloud, now_s
 
 HOP_S = 0.0005
 NAMES = ("east", "west", "north")

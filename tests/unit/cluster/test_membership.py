@@ -16,7 +16,9 @@ from gateway.cluster.view import ClusterView, PeerAnnouncement
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamUnreachable
 from tests.unit.cluster.rig import settings
-from tests.unit.harness import LeapingLoop, now_s, run
+from tests.unit.harness import LeapingLoop, now_s
+
+pytestmark = pytest.mark.leaping
 
 OWN, PEER = "east", "west"
 
@@ -83,118 +85,89 @@ async def lost_after_s(rig: Rig) -> float:
     return now_s() - since_s
 
 
-def test_a_peer_that_refuses_is_dead_at_the_next_look() -> None:
-    async def main() -> None:
-        async with watching() as rig:
-            rig.link.how = "refuses"
-            assert await lost_after_s(rig) <= 0.31
-            assert rig.link.cuts >= 1
-            assert rig.view.owner(PEER) == OWN
-
-    run(main())
+async def test_a_peer_that_refuses_is_dead_at_the_next_look() -> None:
+    async with watching() as rig:
+        rig.link.how = "refuses"
+        assert await lost_after_s(rig) <= 0.31
+        assert rig.link.cuts >= 1
+        assert rig.view.owner(PEER) == OWN
 
 
-def test_a_peer_that_is_silent_is_dead_after_the_silence_and_not_before() -> None:
-    async def main() -> None:
-        async with watching() as rig:
-            rig.link.how = "hangs"
-            assert 1.0 <= await lost_after_s(rig) <= 1.35
-            assert rig.link.cuts >= 1
-
-    run(main())
+async def test_a_peer_that_is_silent_is_dead_after_the_silence_and_not_before() -> None:
+    async with watching() as rig:
+        rig.link.how = "hangs"
+        assert 1.0 <= await lost_after_s(rig) <= 1.35
+        assert rig.link.cuts >= 1
 
 
-def test_a_peer_in_doubt_is_looked_at_at_once() -> None:
-    async def main() -> None:
-        async with watching() as rig:
-            await asyncio.sleep(1.0)
-            rig.link.how = "refuses"
+async def test_a_peer_in_doubt_is_looked_at_at_once() -> None:
+    async with watching() as rig:
+        await asyncio.sleep(1.0)
+        rig.link.how = "refuses"
+        rig.members.doubt(PEER)
+        assert await lost_after_s(rig) <= 0.05
+
+
+async def test_doubts_however_many_make_no_more_than_some_looks() -> None:
+    async with watching() as rig:
+        before = len(rig.link.asked_s)
+        for _ in range(1000):
             rig.members.doubt(PEER)
-            assert await lost_after_s(rig) <= 0.05
-
-    run(main())
-
-
-def test_doubts_however_many_make_no_more_than_some_looks() -> None:
-    async def main() -> None:
-        async with watching() as rig:
-            before = len(rig.link.asked_s)
-            for _ in range(1000):
-                rig.members.doubt(PEER)
-                await asyncio.sleep(0.001)
-            assert len(rig.link.asked_s) - before <= 50
-
-    run(main())
+            await asyncio.sleep(0.001)
+        assert len(rig.link.asked_s) - before <= 50
 
 
-def test_a_peer_that_answers_calls_and_no_probe_is_busy_and_not_dead() -> None:
-    async def main() -> None:
-        async with watching() as rig:
-            rig.link.how = "hangs"
-            for _ in range(100):
-                await asyncio.sleep(0.1)
-                rig.members.heard(PEER)
-            assert list(rig.view.living) == [PEER]
-            assert 1.0 <= await lost_after_s(rig) <= 2.4
-
-    run(main())
-
-
-def test_one_answer_in_time_is_enough() -> None:
-    async def main() -> None:
-        async with watching() as rig:
-            for _ in range(20):
-                rig.link.how = "hangs"
-                await asyncio.sleep(0.45)
-                rig.link.how = "answers"
-                await asyncio.sleep(0.7)
-                assert list(rig.view.living) == [PEER]
-
-    run(main())
-
-
-def test_while_nobody_decides_peers_are_asked_more_often() -> None:
-    async def main() -> None:
-        async with watching() as rig:
-            rig.link.told = PeerAnnouncement()
-            await asyncio.sleep(1.0)
-            rig.link.asked_s.clear()
-            await asyncio.sleep(0.5)
-            assert len(rig.link.asked_s) >= 8
-
-    run(main())
-
-
-def test_who_was_stopped_itself_calls_nobody_dead_and_decides_nothing_before_it_has_looked() -> (
-    None
-):
-    async def main() -> None:
-        async with watching(owner=OWN) as rig:
+async def test_a_peer_that_answers_calls_and_no_probe_is_busy_and_not_dead() -> None:
+    async with watching() as rig:
+        rig.link.how = "hangs"
+        for _ in range(100):
             await asyncio.sleep(0.1)
-            assert rig.view.owner(OWN) == OWN
-            rig.link.told = PeerAnnouncement(frozenset({OWN}))  # it stands in meanwhile
-            stopped(5.0)
-            await asyncio.sleep(0.31)
-            assert list(rig.view.living) == [PEER]
-            assert rig.view.owner(OWN) == PEER
-
-    run(main())
+            rig.members.heard(PEER)
+        assert list(rig.view.living) == [PEER]
+        assert 1.0 <= await lost_after_s(rig) <= 2.4
 
 
-def test_a_probe_that_was_under_way_when_this_process_stopped_says_nothing() -> None:
-    async def main() -> None:
-        async with watching() as rig:
+async def test_one_answer_in_time_is_enough() -> None:
+    async with watching() as rig:
+        for _ in range(20):
             rig.link.how = "hangs"
-            await asyncio.sleep(0.4)  # the first of two is under way
-            for _ in range(4):
-                stopped(1.0)
-                await asyncio.sleep(0.01)
-            assert list(rig.view.living) == [PEER]
+            await asyncio.sleep(0.45)
             rig.link.how = "answers"
-            await asyncio.sleep(2.0)
+            await asyncio.sleep(0.7)
             assert list(rig.view.living) == [PEER]
 
-    run(main())
+
+async def test_while_nobody_decides_peers_are_asked_more_often() -> None:
+    async with watching() as rig:
+        rig.link.told = PeerAnnouncement()
+        await asyncio.sleep(1.0)
+        rig.link.asked_s.clear()
+        await asyncio.sleep(0.5)
+        assert len(rig.link.asked_s) >= 8
+
+
+async def test_who_was_stopped_itself_calls_nobody_dead_and_decides_nothing_at_first() -> None:
+    async with watching(owner=OWN) as rig:
+        await asyncio.sleep(0.1)
+        assert rig.view.owner(OWN) == OWN
+        rig.link.told = PeerAnnouncement(frozenset({OWN}))  # it stands in meanwhile
+        stopped(5.0)
+        await asyncio.sleep(0.31)
+        assert list(rig.view.living) == [PEER]
+        assert rig.view.owner(OWN) == PEER
+
+
+async def test_a_probe_that_was_under_way_when_this_process_stopped_says_nothing() -> None:
+    async with watching() as rig:
+        rig.link.how = "hangs"
+        await asyncio.sleep(0.4)  # the first of two is under way
+        for _ in range(4):
+            stopped(1.0)
+            await asyncio.sleep(0.01)
+        assert list(rig.view.living) == [PEER]
+        rig.link.how = "answers"
+        await asyncio.sleep(2.0)
+        assert list(rig.view.living) == [PEER]
 
 
 def stopped(seconds: float) -> None:
@@ -204,17 +177,14 @@ def stopped(seconds: float) -> None:
     loop._leap.now_s += seconds
 
 
-def test_a_call_waits_for_an_owner_no_longer_than_its_budget() -> None:
-    async def main() -> None:
-        async with watching() as rig:
-            rig.link.told = PeerAnnouncement()
-            await asyncio.sleep(0.4)
-            began_s = now_s()
-            with pytest.raises(DeadlineExceeded):
-                await rig.members.owner(PEER, Deadline.after(0.5, now_s))
-            assert now_s() - began_s <= 0.55
-
-    run(main())
+async def test_a_call_waits_for_an_owner_no_longer_than_its_budget() -> None:
+    async with watching() as rig:
+        rig.link.told = PeerAnnouncement()
+        await asyncio.sleep(0.4)
+        began_s = now_s()
+        with pytest.raises(DeadlineExceeded):
+            await rig.members.owner(PEER, Deadline.after(0.5, now_s))
+        assert now_s() - began_s <= 0.55
 
 
 @pytest.mark.parametrize("said", [b"", b"[]", b"{}", b'{"claims": 1}', b"\xff"])

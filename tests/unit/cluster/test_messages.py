@@ -62,7 +62,9 @@ from gateway.core.types import (
     Zone,
 )
 from gateway.endpoints.connectors import Cleared
-from tests.unit.harness import request, run
+from tests.unit.harness import request
+
+pytestmark = pytest.mark.leaping
 
 TENSORS = TensorCall(
     (
@@ -161,20 +163,17 @@ def test_a_call_with_more_behind_it_is_refused() -> None:
     ],
     ids=repr,
 )
-def test_a_frame_comes_out_as_it_went_in(
+async def test_a_frame_comes_out_as_it_went_in(
     frame: RestBody | GrpcMessage | JsonBody | ServerEvent,
 ) -> None:
-    async def main() -> None:
-        packed_frame = pack_frame(frame)
-        for size in (1, 3, len(packed_frame)):
-            messages = Messages(_pieces(packed_frame * 2, size))
-            for _ in range(2):
-                found = await messages.next()
-                assert found is not None
-                assert unpack_frame(*found) == frame
-            assert await messages.next() is None
-
-    run(main())
+    packed_frame = pack_frame(frame)
+    for size in (1, 3, len(packed_frame)):
+        messages = Messages(_pieces(packed_frame * 2, size))
+        for _ in range(2):
+            found = await messages.next()
+            assert found is not None
+            assert unpack_frame(*found) == frame
+        assert await messages.next() is None
 
 
 async def _pieces(data: bytes, size: int) -> AsyncIterator[bytes]:
@@ -183,12 +182,9 @@ async def _pieces(data: bytes, size: int) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("said", [b"?\0\0\0\0", b"G\xff\xff\xff\xff", b"G\0\0\0\x05half"])
-def test_an_answer_that_is_none_is_a_failure_of_the_peer(said: bytes) -> None:
-    async def main() -> None:
-        with pytest.raises(UpstreamFailed):
-            await Messages(_pieces(said, 100)).next()
-
-    run(main())
+async def test_an_answer_that_is_none_is_a_failure_of_the_peer(said: bytes) -> None:
+    with pytest.raises(UpstreamFailed):
+        await Messages(_pieces(said, 100)).next()
 
 
 def test_a_word_in_the_place_of_a_frame_is_a_failure_of_the_peer() -> None:
@@ -255,16 +251,13 @@ def test_what_is_no_code_becomes_no_label(told: object) -> None:
 # What is known of a forwarded call at its owner can open no door out: each of three guards alone
 
 
-def test_no_guard_at_the_owner_is_the_only_one() -> None:
-    async def main() -> None:
-        here = Endpoint("gpu", Zone.ONPREM, "triton")
-        anywhere = request("clear")
-        clear = Classification(anywhere.id, Sensitivity.CLEAR, "clear", complete=True)
-        out = Decision((here,), "cloud_only", EVERYWHERE)
-        Cleared(anywhere, clear, out)  # with none of them it would leave
-        assert unknown(anywhere).restricted
-        for found, decision in ((unknown(anywhere), out), (clear, staying(here))):
-            with pytest.raises(EgressForbidden):
-                Cleared(anywhere, found, decision)
-
-    run(main())
+async def test_no_guard_at_the_owner_is_the_only_one() -> None:
+    here = Endpoint("gpu", Zone.ONPREM, "triton")
+    anywhere = request("clear")
+    clear = Classification(anywhere.id, Sensitivity.CLEAR, "clear", complete=True)
+    out = Decision((here,), "cloud_only", EVERYWHERE)
+    Cleared(anywhere, clear, out)  # with none of them it would leave
+    assert unknown(anywhere).restricted
+    for found, decision in ((unknown(anywhere), out), (clear, staying(here))):
+        with pytest.raises(EgressForbidden):
+            Cleared(anywhere, found, decision)

@@ -27,11 +27,6 @@ MOST_BYTES = 100_000
 SECRET = b"4111 1111 1111 1111"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     found = Authority(tmp_path_factory.mktemp("authority"))

@@ -13,7 +13,9 @@ from gateway.cluster.ownership import Declared, single_owner
 from gateway.config import ConfigError, LimitSettings
 from gateway.core.held_bytes import HeldBytes
 from tests.unit.cluster.rig import settings
-from tests.unit.harness import Rig, now_s, onprem, run
+from tests.unit.harness import Rig, now_s, onprem
+
+pytestmark = pytest.mark.leaping
 
 OWNED = {"east": ["gpu", "gpu-2"], "west": ["gpu-3"]}
 NAMES = ("east", "west", "north")
@@ -29,33 +31,27 @@ def _never(host: str, port: int, key: str) -> socket.socket:
     raise AssertionError("it must not listen")
 
 
-def test_who_does_not_serve_needs_no_certificate_and_who_serves_is_told_which() -> None:
-    async def main() -> None:
-        found = node()
-        with pytest.raises(ConfigError, match=r"cluster\.ca_file: ca "):
-            await found.start(_never)
-        await found.aclose()
-
-    run(main())
+async def test_who_does_not_serve_needs_no_certificate_and_who_serves_is_told_which() -> None:
+    found = node()
+    with pytest.raises(ConfigError, match=r"cluster\.ca_file: ca "):
+        await found.start(_never)
+    await found.aclose()
 
 
-def test_status_says_who_decides_on_what() -> None:
-    async def main() -> None:
-        found = node()
-        for peer in ("east", "north"):
-            found.view.lost(peer)
-        assert found.report() == {
-            "self": "west",
-            "gateways": {
-                "east": {"up": False, "owns": ["gpu", "gpu-2"], "decided_by": "west"},
-                "west": {"up": True, "owns": ["gpu-3"], "decided_by": "west"},
-                "north": {"up": False, "owns": [], "decided_by": None},
-            },
-        }
-        found.leave()
-        assert found.view.announcement.leaving
-
-    run(main())
+async def test_status_says_who_decides_on_what() -> None:
+    found = node()
+    for peer in ("east", "north"):
+        found.view.lost(peer)
+    assert found.report() == {
+        "self": "west",
+        "gateways": {
+            "east": {"up": False, "owns": ["gpu", "gpu-2"], "decided_by": "west"},
+            "west": {"up": True, "owns": ["gpu-3"], "decided_by": "west"},
+            "north": {"up": False, "owns": [], "decided_by": None},
+        },
+    }
+    found.leave()
+    assert found.view.announcement.leaving
 
 
 @pytest.mark.parametrize(
@@ -77,9 +73,6 @@ def test_a_queue_is_in_front_of_the_servers_of_one_owner(
     assert single_owner(ownership, servers) == (owner, left)
 
 
-def test_those_who_wait_for_nothing_are_quiet_at_once() -> None:
-    async def main() -> None:
-        async with asyncio.timeout(1.0):
-            await node().owner.quiet()
-
-    run(main())
+async def test_those_who_wait_for_nothing_are_quiet_at_once() -> None:
+    async with asyncio.timeout(1.0):
+        await node().owner.quiet()

@@ -23,6 +23,8 @@ from gateway.scheduling.estimates.latency import Tail
 from gateway.scheduling.queue import NoServer, Spilled
 from gateway.scheduling.queues import ModelQueues
 
+pytestmark = pytest.mark.anyio
+
 OWN: Any = "a turn of its own queue"
 GROUP = ("gpu-1", "gpu-2")
 
@@ -96,92 +98,74 @@ def run(work: Callable[[], Any]) -> None:
     asyncio.run(work())
 
 
-def test_a_turn_is_given_back_once_to_the_owner() -> None:
-    async def main() -> None:
-        line = Line({"server": "gpu-2"})
-        its, own = queues(line)
-        turn = await its.enter(request(), call(), GROUP)
-        assert isinstance(turn, OwnerTurn)
-        assert (turn.server, turn.door, own.entered) == ("gpu-2", None, [])
-        turn.release(answered=True)
-        turn.release(answered=False)
-        (asked, ended) = line.sent
-        assert asked["ask"]["servers"] == GROUP
-        assert ended == {"n": asked["n"], "end": True}
-
-    run(main)
+async def test_a_turn_is_given_back_once_to_the_owner() -> None:
+    line = Line({"server": "gpu-2"})
+    its, own = queues(line)
+    turn = await its.enter(request(), call(), GROUP)
+    assert isinstance(turn, OwnerTurn)
+    assert (turn.server, turn.door, own.entered) == ("gpu-2", None, [])
+    turn.release(answered=True)
+    turn.release(answered=False)
+    (asked, ended) = line.sent
+    assert asked["ask"]["servers"] == GROUP
+    assert ended == {"n": asked["n"], "end": True}
 
 
-def test_a_server_that_is_not_of_the_calls_own_group_is_not_gone_to() -> None:
-    async def main() -> None:
-        line = Line({"server": "elsewhere"})
-        its, own = queues(line)
-        assert await its.enter(request(), call(), GROUP) is OWN
-        assert len(own.entered) == 1
-        assert line.sent[-1] == {"n": 1, "end": False}
-
-    run(main)
+async def test_a_server_that_is_not_of_the_calls_own_group_is_not_gone_to() -> None:
+    line = Line({"server": "elsewhere"})
+    its, own = queues(line)
+    assert await its.enter(request(), call(), GROUP) is OWN
+    assert len(own.entered) == 1
+    assert line.sent[-1] == {"n": 1, "end": False}
 
 
 @pytest.mark.parametrize("leave", [CloudPermission.NEVER, CloudPermission.NOT_YET])
-def test_the_owner_cannot_send_away_a_call_that_may_not_leave(leave: CloudPermission) -> None:
-    async def main() -> None:
-        its, _ = queues(Line({"leave": "spill_deadline"}, {"leave": "spill_deadline"}))
-        assert await its.enter(request(), replace(call(), leave=leave), GROUP) is OWN
-        with pytest.raises(Spilled) as caught:
-            await its.enter(request(), call(CloudPermission.FREELY), GROUP)
-        assert caught.value.why == "spill_deadline"
-
-    run(main)
+async def test_the_owner_cannot_send_away_a_call_that_may_not_leave(leave: CloudPermission) -> None:
+    its, _ = queues(Line({"leave": "spill_deadline"}, {"leave": "spill_deadline"}))
+    assert await its.enter(request(), replace(call(), leave=leave), GROUP) is OWN
+    with pytest.raises(Spilled) as caught:
+        await its.enter(request(), call(CloudPermission.FREELY), GROUP)
+    assert caught.value.why == "spill_deadline"
 
 
-def test_what_the_owners_queue_says_is_said_here() -> None:
-    async def main() -> None:
-        failed = {"kind": "Saturated", "message": "full", "reason": "queue_full",
-                  "retry_after_s": 2.0}  # fmt: skip
-        its, _ = queues(Line({"no_server": True}, {"failed": failed}))
-        with pytest.raises(NoServer):
-            await its.enter(request(), call(), GROUP)
-        with pytest.raises(Saturated) as caught:
-            await its.enter(request(), call(), GROUP)
-        assert (caught.value.reason, caught.value.retry_after_s) == ("queue_full", 2.0)
-
-    run(main)
+async def test_what_the_owners_queue_says_is_said_here() -> None:
+    failed = {"kind": "Saturated", "message": "full", "reason": "queue_full",
+              "retry_after_s": 2.0}  # fmt: skip
+    its, _ = queues(Line({"no_server": True}, {"failed": failed}))
+    with pytest.raises(NoServer):
+        await its.enter(request(), call(), GROUP)
+    with pytest.raises(Saturated) as caught:
+        await its.enter(request(), call(), GROUP)
+    assert (caught.value.reason, caught.value.retry_after_s) == ("queue_full", 2.0)
 
 
-def test_without_an_owner_each_decides_by_itself() -> None:
-    async def main() -> None:
-        line = Line({"not_here": True})
-        its, own = queues(line)
-        assert await its.enter(request(), call(), GROUP) is OWN
-        waiting = asyncio.ensure_future(its.enter(request(), call(), GROUP))
-        await asyncio.sleep(0.01)
-        line.open = False
-        line.asking.gone()
-        assert await waiting is OWN
-        assert await its.enter(request(), call(), GROUP) is OWN
-        assert len(own.entered) == 3
-
-    run(main)
+async def test_without_an_owner_each_decides_by_itself() -> None:
+    line = Line({"not_here": True})
+    its, own = queues(line)
+    assert await its.enter(request(), call(), GROUP) is OWN
+    waiting = asyncio.ensure_future(its.enter(request(), call(), GROUP))
+    await asyncio.sleep(0.01)
+    line.open = False
+    line.asking.gone()
+    assert await waiting is OWN
+    assert await its.enter(request(), call(), GROUP) is OWN
+    assert len(own.entered) == 3
 
 
-def test_who_leaves_or_is_late_takes_the_question_back() -> None:
-    async def main() -> None:
-        line = Line()
-        its, _ = queues(line)
-        waiting = asyncio.ensure_future(its.enter(request(), call(), GROUP))
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert line.sent[-1] == {"n": 1, "end": False}
-        with pytest.raises(DeadlineExceeded) as caught:
-            await its.enter(request(0.03), call(), GROUP)
-        assert caught.value.reason == "deadline_exceeded_in_queue"
-        assert line.sent[-1] == {"n": 2, "end": False}
-        line.asking.on_message({"n": 2, "server": "gpu-1"})  # too late: nobody asks any more
-
-    run(main)
+async def test_who_leaves_or_is_late_takes_the_question_back() -> None:
+    line = Line()
+    its, _ = queues(line)
+    waiting = asyncio.ensure_future(its.enter(request(), call(), GROUP))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert line.sent[-1] == {"n": 1, "end": False}
+    with pytest.raises(DeadlineExceeded) as caught:
+        await its.enter(request(0.03), call(), GROUP)
+    assert caught.value.reason == "deadline_exceeded_in_queue"
+    assert line.sent[-1] == {"n": 2, "end": False}
+    line.asking.on_message({"n": 2, "server": "gpu-1"})  # too late: nobody asks any more
 
 
 # The owner
@@ -240,60 +224,51 @@ async def asked(leave: CloudPermission = CloudPermission.NEVER) -> dict[str, Any
     return {"n": 5, "ask": line.sent[0]["ask"]}
 
 
-def test_the_owner_grants_and_takes_back_as_if_the_call_were_its_own() -> None:
-    async def main() -> None:
-        group, said = OwnersGroup(), Said()
-        owner = granting(group, said)
-        owner.on_request(await asked(CloudPermission.FREELY))
-        await asyncio.sleep(0.01)
-        assert said == [{"n": 5, "server": "gpu-1"}]
-        (entered,) = group.queued
-        assert (entered.id, entered.leave, entered.restricted) == (
-            "worker-2/5",
-            CloudPermission.FREELY,
-            False,
-        )
-        owner.on_request({"n": 5, "end": True})
-        owner.on_request({"n": 5, "end": False})
-        assert group.turns[0].released == [True]
-
-    run(main)
+async def test_the_owner_grants_and_takes_back_as_if_the_call_were_its_own() -> None:
+    group, said = OwnersGroup(), Said()
+    owner = granting(group, said)
+    owner.on_request(await asked(CloudPermission.FREELY))
+    await asyncio.sleep(0.01)
+    assert said == [{"n": 5, "server": "gpu-1"}]
+    (entered,) = group.queued
+    assert (entered.id, entered.leave, entered.restricted) == (
+        "worker-2/5",
+        CloudPermission.FREELY,
+        False,
+    )
+    owner.on_request({"n": 5, "end": True})
+    owner.on_request({"n": 5, "end": False})
+    assert group.turns[0].released == [True]
 
 
-def test_a_call_that_was_taken_back_or_whose_worker_died_waits_no_more() -> None:
-    async def main() -> None:
-        group, said = OwnersGroup(), Said()
-        owner = granting(group, said)
-        owner.on_request(await asked())
-        await asyncio.sleep(0.01)
-        group.full = True
-        for number in (6, 7):
-            owner.on_request({**await asked(), "n": number})
-        await asyncio.sleep(0.01)
-        owner.on_request({"n": 6, "end": False})
-        await asyncio.sleep(0.01)
-        assert group.cancelled == 1
-        owner.gone()
-        await asyncio.sleep(0.01)
-        assert group.cancelled == 2
-        assert group.turns[0].released == [False]
-
-    run(main)
+async def test_a_call_that_was_taken_back_or_whose_worker_died_waits_no_more() -> None:
+    group, said = OwnersGroup(), Said()
+    owner = granting(group, said)
+    owner.on_request(await asked())
+    await asyncio.sleep(0.01)
+    group.full = True
+    for number in (6, 7):
+        owner.on_request({**await asked(), "n": number})
+    await asyncio.sleep(0.01)
+    owner.on_request({"n": 6, "end": False})
+    await asyncio.sleep(0.01)
+    assert group.cancelled == 1
+    owner.gone()
+    await asyncio.sleep(0.01)
+    assert group.cancelled == 2
+    assert group.turns[0].released == [False]
 
 
 @pytest.mark.parametrize(
     "wrong",
     [{"policy": "another"}, {"restricted": True}, {"work": 0}, {"rows": 0}, {"deadline_s": "x"}],
 )
-def test_what_no_worker_with_the_same_settings_asks_is_not_decided_on(
+async def test_what_no_worker_with_the_same_settings_asks_is_not_decided_on(
     wrong: dict[str, Any],
 ) -> None:
-    async def main() -> None:
-        group, said = OwnersGroup(), Said()
-        words = await asked(CloudPermission.FREELY)
-        granting(group, said).on_request({"n": 5, "ask": {**words["ask"], **wrong}})
-        await asyncio.sleep(0.01)
-        assert said == [{"n": 5, "not_here": True}]
-        assert group.queued == []
-
-    run(main)
+    group, said = OwnersGroup(), Said()
+    words = await asked(CloudPermission.FREELY)
+    granting(group, said).on_request({"n": 5, "ask": {**words["ask"], **wrong}})
+    await asyncio.sleep(0.01)
+    assert said == [{"n": 5, "not_here": True}]
+    assert group.queued == []

@@ -5,23 +5,17 @@ from __future__ import annotations
 import pytest
 
 from gateway.cluster.view import ClusterView, PeerAnnouncement
+from tests.unit.spill.clock import HandClock
 
 ORDER = ("a", "b", "c")
 DWELL_S, UNCLAIMED_S = 5.0, 2.0
-
-
-class Clock:
-    now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class Watched:
     """One gateway's view, and the clock that it goes by."""
 
     def __init__(self, own: str, order: tuple[str, ...] = ORDER) -> None:
-        self.clock = Clock()
+        self.clock = HandClock()
         self.changes = 0
         self.view = ClusterView(
             own, order, order, self.clock, dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S,
@@ -251,7 +245,7 @@ def test_a_gateway_without_peers_decides_on_everything() -> None:
 
 
 def test_who_owns_nothing_has_nothing_to_take_over() -> None:
-    b = ClusterView("b", ORDER, ("a",), Clock(), dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S)
+    b = ClusterView("b", ORDER, ("a",), HandClock(), dwell_s=DWELL_S, unclaimed_s=UNCLAIMED_S)
     for dead in ("a", "c"):
         b.lost(dead)
     assert b.announcement.claims == {"a"}

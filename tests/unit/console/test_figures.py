@@ -85,8 +85,7 @@ def test_every_budget_is_in_one_step(budgets_s: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budgets_s", "found_s"),
-    [([], None), ([0.3], 0.3), ([n / 10 for n in range(1, 21)], 0.3)],
+    ("budgets_s", "found_s"), [([], None), ([0.3], 0.3), ([n / 10 for n in range(1, 21)], 0.3)]
 )
 def test_spilling_begins_with_the_tightest_tenth_of_clear_calls(
     budgets_s: Sequence[float], found_s: float | None

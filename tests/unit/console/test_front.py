@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from tests.unit.console.console_rig import Desk, told
 from tests.unit.fronts.http_rig import Answer, Client, serving
 from tests.unit.harness import request
 
+pytestmark = pytest.mark.anyio
+
 OPERATORS = {
     "wall": OperatorSettings(key=SecretStr("wall-key"), may="look"),
     "oncall": OperatorSettings(key=SecretStr("oncall-key"), may="operate"),
@@ -29,14 +31,11 @@ ONCALL = ("authorization", "Bearer oncall-key")
 JSON = ("content-type", "application/json")
 
 
-def served(desk: Callable[[], Desk], test: Callable[[Desk, Client], Awaitable[None]]) -> None:
-    async def main() -> None:
-        made = desk()
-        async with serving(made.app()) as port:
-            await test(made, await Client.to(port))
-            made.feed.close()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def served(desk: Desk) -> AsyncIterator[tuple[Desk, Client]]:
+    async with serving(desk.app()) as port:
+        yield desk, await Client.to(port)
+        desk.feed.close()
 
 
 def drained(desk: Desk) -> bool:
@@ -71,8 +70,8 @@ async def stream(port_of: Client, *headers: tuple[str, str]) -> AsyncIterator[An
         client.writer.close()
 
 
-def test_the_page_asks_nothing_of_anybody_else() -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_the_page_asks_nothing_of_anybody_else() -> None:
+    async with served(Desk()) as (_, client):
         page = await client.ask("GET", "/console")
         assert page.status == 200
         policy = page.headers["content-security-policy"]
@@ -91,19 +90,15 @@ def test_the_page_asks_nothing_of_anybody_else() -> None:
                 b"http://www.w3.org/XML/1998/namespace",
             }  # fmt: skip
 
-    served(Desk, test)
-
 
 @pytest.mark.parametrize("name", ["source.sha256", "..%2fpage.py", "x", "index.html/"])
-def test_no_other_file_is_served(name: str) -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_no_other_file_is_served(name: str) -> None:
+    async with served(Desk()) as (_, client):
         assert (await client.ask("GET", f"/console/files/{name}")).status == 404
 
-    served(Desk, test)
 
-
-def test_a_call_is_in_the_stream_as_soon_as_it_is_recorded() -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_a_call_is_in_the_stream_as_soon_as_it_is_recorded() -> None:
+    async with served(Desk()) as (desk, client):
         async with stream(client) as told_now:
             kind, _, picture = await anext(told_now)
             assert (kind, "decisions" in picture) == ("snapshot", False)
@@ -116,11 +111,9 @@ def test_a_call_is_in_the_stream_as_soon_as_it_is_recorded() -> None:
         explained = await client.ask("GET", f"/console/decisions/{only['seq']}")
         assert "restricted data may not leave" in json.loads(explained.body)["headline"]
 
-    served(Desk, test)
 
-
-def test_a_stream_that_is_left_is_forgotten() -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_a_stream_that_is_left_is_forgotten() -> None:
+    async with served(Desk()) as (desk, client):
         async with stream(client) as told_now:
             await anext(told_now)
             assert desk.feed.looking == 1
@@ -128,29 +121,23 @@ def test_a_stream_that_is_left_is_forgotten() -> None:
             while desk.feed.looking:  # noqa: ASYNC110 - a socket closes when it closes
                 await asyncio.sleep(0.01)
 
-    served(Desk, test)
 
-
-def test_a_decision_that_is_not_kept_is_not_found() -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_a_decision_that_is_not_kept_is_not_found() -> None:
+    async with served(Desk()) as (_, client):
         answer = await client.ask("GET", "/console/decisions/17")
         assert answer.status == 404
         assert "console.tail" in answer.error
 
-    served(Desk, test)
-
 
 @pytest.mark.parametrize("path", ["events", "operator", "decisions/1"])
-def test_without_an_operators_key_nothing_is_told(path: str) -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_without_an_operators_key_nothing_is_told(path: str) -> None:
+    async with served(Desk(operators=OPERATORS, keys_configured=True)) as (_, client):
         assert (await client.ask("GET", f"/console/{path}")).status == 401
         assert (await client.ask("GET", "/console")).status == 200  # the page has no data
 
-    served(lambda: Desk(operators=OPERATORS, keys_configured=True), test)
 
-
-def test_an_operator_drains_and_un_drains_and_who_only_looks_does_not() -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_an_operator_drains_and_un_drains_and_who_only_looks_does_not() -> None:
+    async with served(Desk(operators=OPERATORS)) as (desk, client):
         asked = {"endpoint": "gpu", "drained": True}
         assert (await post(client, "/console/drain", asked, WALL)).status == 403
         assert not drained(desk)
@@ -161,8 +148,6 @@ def test_an_operator_drains_and_un_drains_and_who_only_looks_does_not() -> None:
         asked["drained"] = False
         assert (await post(client, "/console/drain", asked, ONCALL)).status == 200
         assert not drained(desk)
-
-    served(lambda: Desk(operators=OPERATORS), test)
 
 
 @pytest.mark.parametrize(
@@ -177,18 +162,15 @@ def test_an_operator_drains_and_un_drains_and_who_only_looks_does_not() -> None:
         ("drain", []),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_changes_nothing(path: str, document: Any) -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_what_makes_no_sense_is_refused_and_changes_nothing(path: str, document: Any) -> None:
+    async with served(Desk()) as (desk, client):
         assert (await post(client, f"/console/{path}", document)).status == 400
         assert not any(state.drained for state in desk.rig.registry.states.values())
 
-    served(Desk, test)
 
-
-def test_the_switch_on_the_page_is_the_file(tmp_path: Path) -> None:
+async def test_the_switch_on_the_page_is_the_file(tmp_path: Path) -> None:
     file = tmp_path / "stop"
-
-    async def test(desk: Desk, client: Client) -> None:
+    async with served(Desk(stop_file=file)) as (desk, client):
         await post(client, "/console/spill", {"stopped": True})
         assert file.exists()
         desk.rig.registry.drain("gpu", True)
@@ -202,25 +184,20 @@ def test_the_switch_on_the_page_is_the_file(tmp_path: Path) -> None:
         assert not file.exists()
         assert (await desk.rig.call(request("clear"))).error is None
 
-    served(lambda: Desk(stop_file=file), test)
 
-
-def test_a_switch_whose_file_cannot_be_made_says_why(tmp_path: Path) -> None:
-    async def test(desk: Desk, client: Client) -> None:
+async def test_a_switch_whose_file_cannot_be_made_says_why(tmp_path: Path) -> None:
+    async with served(Desk(stop_file=tmp_path / "no" / "such" / "stop")) as (_, client):
         answer = await post(client, "/console/spill", {"stopped": True})
         assert answer.status == 400
         assert "spill_stop_file" in answer.error
 
-    served(lambda: Desk(stop_file=tmp_path / "no" / "such" / "stop"), test)
-
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_what_closes_is_done_without_a_record_and_what_opens_is_not(
+async def test_what_closes_is_done_without_a_record_and_what_opens_is_not(
     tmp_path: Path, closes: bool
 ) -> None:
     file = tmp_path / "stop"
-
-    async def test(desk: Desk, client: Client) -> None:
+    async with served(Desk(stop_file=file)) as (desk, client):
         if not closes:
             file.touch()
             desk.rig.registry.drain("gpu", True)
@@ -236,13 +213,10 @@ def test_what_closes_is_done_without_a_record_and_what_opens_is_not(
         counted = desk.rig.metrics.registry.get_sample_value
         assert counted("spillway_operator_actions_total", {"action": "drain"}) is None
 
-    served(lambda: Desk(stop_file=file), test)
 
-
-def test_each_action_is_on_record_with_its_operator(tmp_path: Path) -> None:
+async def test_each_action_is_on_record_with_its_operator(tmp_path: Path) -> None:
     file = tmp_path / "stop"
-
-    async def test(desk: Desk, client: Client) -> None:
+    async with served(Desk(stop_file=file, operators=OPERATORS)) as (desk, client):
         for drain in (True, False):
             await post(client, "/console/drain", {"endpoint": "gpu", "drained": drain}, ONCALL)
         for stopped in (True, False):
@@ -254,10 +228,10 @@ def test_each_action_is_on_record_with_its_operator(tmp_path: Path) -> None:
             ("spill_stop", "oncall", str(file)), ("spill_go", "oncall", str(file)),
         ]  # fmt: skip
 
-    served(lambda: Desk(stop_file=file, operators=OPERATORS), test)
 
-
-def test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile(tmp_path: Path) -> None:
+async def test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile(
+    tmp_path: Path,
+) -> None:
     """While the record of its turning waits for the disk."""
 
     class Slow:
@@ -277,7 +251,7 @@ def test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile(tmp_p
         def note(self, record: Mapping[str, Any]) -> None:
             raise AssertionError("what operators do is waited for")
 
-    async def test(desk: Desk, client: Client) -> None:
+    async with served(Desk(stop_file=tmp_path / "stop")) as (desk, client):
         log = Slow()
         desk.actions._records = log
         noticed = ActionWatch(desk.actions, desk.sight.stop, None, 0.0)
@@ -289,20 +263,18 @@ def test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile(tmp_p
             await noticed.poll()
         assert log.told == ["spill_stop console", "spill_go console"]
 
-    served(lambda: Desk(stop_file=tmp_path / "stop"), test)
 
-
-def test_a_stream_ends_when_its_operator_is_one_no_more() -> None:
+async def test_a_stream_ends_when_its_operator_is_one_no_more() -> None:
     """A key that is revoked is refused in five seconds, and so is what it has open."""
     ids = ["hk3v5zqx2b7a"]
-
-    async def test(desk: Desk, client: Client) -> None:
-        async with stream(client, ("authorization", "Bearer sk-spw-x")) as told_now:
-            await anext(told_now)
-            ids.clear()
-            async with asyncio.timeout(10):
-                async for _ in told_now:
-                    pass
-
     operators = {"alma": OperatorSettings(issued_key=ids[0])}
-    served(lambda: Desk(operators=operators, issued_ids=lambda token: tuple(ids)), test)
+    desk = Desk(operators=operators, issued_ids=lambda token: tuple(ids))
+    async with (
+        served(desk) as (_, client),
+        stream(client, ("authorization", "Bearer sk-spw-x")) as told_now,
+    ):
+        await anext(told_now)
+        ids.clear()
+        async with asyncio.timeout(10):
+            async for _ in told_now:
+                pass

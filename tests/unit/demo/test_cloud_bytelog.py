@@ -28,11 +28,6 @@ MARKER = 'Zoë "Q" Marker-4711'
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def process(anyio_backend: str) -> AsyncIterator[SimulatedCloud]:
     async with SimulatedCloud.start(MODELS, round_trip_median_ms=1.0, service_ms=0) as cloud:
         yield cloud

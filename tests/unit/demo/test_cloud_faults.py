@@ -30,11 +30,6 @@ OWN = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def process(anyio_backend: str) -> AsyncIterator[SimulatedCloud]:
     async with SimulatedCloud.start(
         MODELS, round_trip_median_ms=1.0, service_ms=0, between_tokens_ms=1

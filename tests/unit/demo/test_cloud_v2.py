@@ -23,11 +23,6 @@ RIGHT = np.full((1, 16), 2, dtype=np.int32)
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def cloud(anyio_backend: str) -> AsyncIterator[SimulatedCloud]:
     async with SimulatedCloud.start(
         MODELS, round_trip_median_ms=1.0, service_ms=0, between_tokens_ms=0.1

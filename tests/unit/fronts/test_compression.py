@@ -11,11 +11,6 @@ from gateway.core.errors import BodyTooLarge
 from gateway.server import compression
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.parametrize(
     ("offer", "chosen"),
     [

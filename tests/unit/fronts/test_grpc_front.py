@@ -43,15 +43,7 @@ from tests.unit.grpc_rig import (
     running_front,
     told,
 )
-from tests.unit.http2.peers import (
-    DATA,
-    END_STREAM,
-    INFER,
-    caller,
-    frame,
-    message,
-    request,
-)
+from tests.unit.http2.peers import DATA, END_STREAM, INFER, caller, frame, message, request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 
@@ -214,8 +206,7 @@ async def test_a_pipeline_that_hangs_does_not_outlive_the_deadline() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "seconds"),
-    [((("x-latency-budget-ms", "250"),), 0.25), ((), 3.0)],
+    ("metadata", "seconds"), [((("x-latency-budget-ms", "250"),), 0.25), ((), 3.0)]
 )
 async def test_the_tightest_budget_wins(metadata: Any, seconds: float) -> None:
     pipeline = Pipeline()
@@ -298,10 +289,7 @@ async def test_draining_finishes_what_is_in_flight() -> None:
             late: Any = channel
             infer = late.unary_unary("/inference.GRPCInferenceService/ModelInfer")
             found = await failure(infer(b"", timeout=0.5))
-            assert found.code() in (
-                grpc.StatusCode.UNAVAILABLE,
-                grpc.StatusCode.DEADLINE_EXCEEDED,
-            )
+            assert found.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
         go_on.set()
         assert (await call).id == "last"
         await asyncio.wait_for(draining, 1)

@@ -14,14 +14,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
 from gateway.server.grpc.front import ONPREM_SERVICE
-from tests.unit.grpc_rig import (
-    FakeInspection,
-    Pipeline,
-    failure,
-    infer_request,
-    key,
-    running_front,
-)
+from tests.unit.grpc_rig import FakeInspection, Pipeline, failure, infer_request, key, running_front
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("one_event_loop")]
 

@@ -38,11 +38,6 @@ INFER = "/v2/models/simple/infer"
 NO_INPUTS = b'{"inputs":[]}'
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @dataclass
 class Rig:
     port: int

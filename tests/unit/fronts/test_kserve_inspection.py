@@ -20,11 +20,6 @@ KEYED = [("x-rig", "keyed")]
 WARD = [*KEYED, ("authorization", "Bearer sesame")]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @dataclass
 class Rig:
     port: int

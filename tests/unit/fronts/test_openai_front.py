@@ -113,11 +113,6 @@ async def calling(there: tuple[str, Swapped]) -> AsyncIterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def open_server() -> AsyncIterator[tuple[str, Swapped]]:
     async with swappable({}) as there:
         yield there

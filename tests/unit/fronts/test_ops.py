@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,14 +15,9 @@ from gateway.accounting.metrics import Metrics
 from gateway.config import KeySettings
 from gateway.server.http import App
 from gateway.server.ops import OpsFront
-from tests.unit.fronts.http_rig import (
-    Answer,
-    Client,
-    Metadata,
-    Pipeline,
-    services,
-    serving,
-)
+from tests.unit.fronts.http_rig import Answer, Client, Metadata, Pipeline, services, serving
+
+pytestmark = pytest.mark.anyio
 
 KEYS = {
     "acme": KeySettings(key=SecretStr("acme-key"), tenant="acme", models=("simple",)),
@@ -72,19 +67,17 @@ class Desk:
         return App(given, [front.front()])
 
 
-def asking(test: Callable[[Desk, Callable[[str, str], Awaitable[Answer]]], Any]) -> None:
-    async def main() -> None:
-        desk = Desk()
-        async with serving(desk.app()) as port:
-            client = await Client.to(port)
+@asynccontextmanager
+async def asking() -> AsyncIterator[tuple[Desk, Callable[[str, str], Awaitable[Answer]]]]:
+    desk = Desk()
+    async with serving(desk.app()) as port:
+        client = await Client.to(port)
 
-            async def ask(path: str, key: str) -> Answer:
-                headers = [("authorization", f"Bearer {key}")] if key else []
-                return await client.ask("GET", path, b"", headers)
+        async def ask(path: str, key: str) -> Answer:
+            headers = [("authorization", f"Bearer {key}")] if key else []
+            return await client.ask("GET", path, b"", headers)
 
-            await test(desk, ask)
-
-    asyncio.run(main())
+        yield desk, ask
 
 
 @pytest.mark.parametrize(
@@ -97,49 +90,41 @@ def asking(test: Callable[[Desk, Callable[[str, str], Awaitable[Answer]]], Any])
         ("/spillway/costs?tenant=acme", OPERATOR, "acme"),
     ],
 )
-def test_a_caller_sees_the_costs_of_its_tenant_and_an_operator_all(
+async def test_a_caller_sees_the_costs_of_its_tenant_and_an_operator_all(
     path: str, key: str, tenant: str | None
 ) -> None:
-    async def test(desk: Desk, ask: Callable[[str, str], Awaitable[Answer]]) -> None:
+    async with asking() as (desk, ask):
         assert (await ask(path, key)).status == 200
         assert [question.tenant for question in desk.asked] == [tenant]
 
-    asking(test)
-
 
 @pytest.mark.parametrize("tenant", ["globex", "nobody", "ACME"])
-def test_a_caller_that_asks_for_another_tenants_costs_is_refused(tenant: str) -> None:
-    async def test(desk: Desk, ask: Callable[[str, str], Awaitable[Answer]]) -> None:
+async def test_a_caller_that_asks_for_another_tenants_costs_is_refused(tenant: str) -> None:
+    async with asking() as (desk, ask):
         answer = await ask(f"/spillway/costs?tenant={tenant}", ACME)
         assert answer.status == 403
         assert "its own tenant" in answer.error
         assert desk.asked == []
 
-    asking(test)
 
-
-def test_a_tenant_without_costs_learns_of_no_other() -> None:
-    async def test(desk: Desk, ask: Callable[[str, str], Awaitable[Answer]]) -> None:
+async def test_a_tenant_without_costs_learns_of_no_other() -> None:
+    async with asking() as (_, ask):
         own = await ask("/spillway/costs", GLOBEX)
         assert (own.status, "acme" in own.error) == (400, False)
         every = await ask("/spillway/costs?tenant=nobody", OPERATOR)
         assert (every.status, "there are: acme" in every.error) == (400, True)
 
-    asking(test)
-
 
 @pytest.mark.parametrize("path", ["/spillway/costs", "/status"])
 @pytest.mark.parametrize("key", ["", NOBODY])
-def test_whoever_is_nobody_sees_nothing(path: str, key: str) -> None:
-    async def test(desk: Desk, ask: Callable[[str, str], Awaitable[Answer]]) -> None:
+async def test_whoever_is_nobody_sees_nothing(path: str, key: str) -> None:
+    async with asking() as (desk, ask):
         assert (await ask(path, key)).status == 401
         assert desk.asked == []
 
-    asking(test)
 
-
-def test_the_status_names_no_model_that_a_key_may_not_use() -> None:
-    async def test(desk: Desk, ask: Callable[[str, str], Awaitable[Answer]]) -> None:
+async def test_the_status_names_no_model_that_a_key_may_not_use() -> None:
+    async with asking() as (_, ask):
         told = await ask("/status", ACME)
         assert told.status == 200
         assert b"secret-model" not in told.body
@@ -147,12 +132,10 @@ def test_the_status_names_no_model_that_a_key_may_not_use() -> None:
         for key in (GLOBEX, OPERATOR):
             assert json.loads((await ask("/status", key)).body) == STATUS
 
-    asking(test)
-
 
 @pytest.mark.parametrize("key", ["", NOBODY, ACME])
-def test_the_metrics_name_tenants_to_operators_alone(key: str) -> None:
-    async def test(desk: Desk, ask: Callable[[str, str], Awaitable[Answer]]) -> None:
+async def test_the_metrics_name_tenants_to_operators_alone(key: str) -> None:
+    async with asking() as (_, ask):
         told = await ask("/metrics", key)
         assert told.status == 200
         assert b"acme" not in told.body
@@ -161,8 +144,6 @@ def test_the_metrics_name_tenants_to_operators_alone(key: str) -> None:
         every = await ask("/metrics", OPERATOR)
         assert b'spillway_tenant_calls_total{outcome="served",tenant="acme"' in every.body
         assert b'tenant="globex"' in every.body
-
-    asking(test)
 
 
 def test_every_metric_that_names_tenants_says_so_in_its_label() -> None:
@@ -180,15 +161,13 @@ def test_every_metric_that_names_tenants_says_so_in_its_label() -> None:
     ("ready", "onprem", "statuses"),
     [(True, True, (200, 200)), (True, False, (200, 503)), (False, True, (503, 503))],
 )
-def test_ready_is_one_thing_and_a_place_for_restricted_calls_another(
+async def test_ready_is_one_thing_and_a_place_for_restricted_calls_another(
     ready: bool, onprem: bool, statuses: tuple[int, int]
 ) -> None:
-    async def test(desk: Desk, ask: Callable[[str, str], Awaitable[Answer]]) -> None:
+    async with asking() as (desk, ask):
         desk.metadata.alive, desk.metadata.onprem = ready, onprem
         answers = [await ask(path, "") for path in ("/readyz", "/readyz/onprem")]
         assert tuple(answer.status for answer in answers) == statuses
         told = [json.loads(answer.body) for answer in answers]
         assert [one["ready"] for one in told] == [status == 200 for status in statuses]
         assert [one["onprem_up"] for one in told] == [onprem, onprem]
-
-    asking(test)

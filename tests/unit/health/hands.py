@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gateway.config import HealthSettings
 from gateway.endpoints.health.breaker import Breaker
 from gateway.endpoints.health.model_health import ModelHealth
+from tests.unit.spill.clock import HandClock
 
 
 class Known(NamedTuple):
@@ -23,18 +24,10 @@ COLD = Known(usual_s=0.1, high_s=0.1, sample=0)
 
 
 @dataclass
-class Hands:
-    now_s: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@dataclass
 class Bed:
     """A model that has passed a canary once."""
 
-    clock: Hands = field(default_factory=Hands)
+    clock: HandClock = field(default_factory=HandClock)
     settings: HealthSettings = field(default_factory=HealthSettings)
     proven: bool = True
 

@@ -6,12 +6,9 @@ import pytest
 
 from gateway.config import HealthSettings
 from gateway.endpoints.health.doubts import CanaryCause
-from gateway.endpoints.health.model_health import (
-    CanaryResult,
-    HealthChange,
-    ModelHealth,
-)
-from tests.unit.health.hands import COLD, WARM, Bed, Hands, Known
+from gateway.endpoints.health.model_health import CanaryResult, HealthChange, ModelHealth
+from tests.unit.health.hands import COLD, WARM, Bed, Known
+from tests.unit.spill.clock import HandClock
 
 
 def canary(bed: Bed, answer: CanaryResult, took_s: float = 0.02) -> HealthChange:
@@ -61,7 +58,7 @@ def test_any_answer_ends_the_silence_also_for_those_who_go_on_waiting() -> None:
     bed.clock.now_s += 0.3
     bed.health.answers.heard(first)
     bed.clock.now_s += 0.4
-    assert bed.health.answers.unanswered_since_s == pytest.approx(100.3)
+    assert bed.health.answers.unanswered_since_s == pytest.approx(1000.3)
     assert bed.health.doubt(WARM) is not CanaryCause.SILENT
     bed.clock.now_s += 0.2
     assert bed.health.doubt(WARM) is CanaryCause.SILENT
@@ -376,7 +373,7 @@ def test_a_window_never_closes_to_nothing() -> None:
 
 @pytest.mark.parametrize("pattern", ["fff", "ffsffsffs", "fsfsfsfsfs", "sssssfffff"])
 def test_five_errors_at_most_take_it_out(pattern: str) -> None:
-    bed, errors = Bed(clock=Hands()), 0
+    bed, errors = Bed(clock=HandClock()), 0
     breaker = bed.health.breaker
     for what in pattern:
         if what == "s":

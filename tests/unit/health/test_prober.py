@@ -17,9 +17,10 @@ from tests.unit.harness import (
     ScriptedConnector,
     now_s,
     onprem,
-    run,
     state_of,
 )
+
+pytestmark = pytest.mark.leaping
 
 
 async def learned_nothing(name: str, place: EndpointState) -> bool:
@@ -56,48 +57,39 @@ class Answers(ScriptedConnector):
         (False, [None], False),
     ],
 )
-def test_a_refusal_counts_at_once_and_silence_when_it_comes_twice(
+async def test_a_refusal_counts_at_once_and_silence_when_it_comes_twice(
     was_up: bool, answers: list[bool | Exception | None], up: bool
 ) -> None:
-    async def main() -> None:
-        rig = Rig(replace(onprem(), connector=Answers(*answers)))
-        place = rig.registry.states["gpu"]
-        place.up = was_up
-        start_s = now_s()
+    rig = Rig(replace(onprem(), connector=Answers(*answers)))
+    place = rig.registry.states["gpu"]
+    place.up = was_up
+    start_s = now_s()
+    await Watch(rig.registry.states, learned_nothing, rig.metrics).probe("gpu")
+    assert place.up is up
+    assert now_s() - start_s <= 2.0
+
+
+async def test_a_health_probe_never_brings_back_what_fails_inferences() -> None:
+    rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
+    rig.eject("gpu")
+    for _ in range(5):
         await Watch(rig.registry.states, learned_nothing, rig.metrics).probe("gpu")
-        assert place.up is up
-        assert now_s() - start_s <= 2.0
-
-    run(main())
+    assert not state_of(rig, "gpu").available
 
 
-def test_a_health_probe_never_brings_back_what_fails_inferences() -> None:
-    async def main() -> None:
-        rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
-        rig.eject("gpu")
-        for _ in range(5):
-            await Watch(rig.registry.states, learned_nothing, rig.metrics).probe("gpu")
-        assert not state_of(rig, "gpu").available
-
-    run(main())
-
-
-def test_a_server_that_answers_nonsense_when_it_comes_up_does_not_end_the_watch() -> None:
+async def test_a_server_that_answers_nonsense_when_it_comes_up_does_not_end_the_watch() -> None:
     async def nonsense(name: str, place: EndpointState) -> bool:
         raise ValueError("not a message of the protocol")
 
-    async def main() -> None:
-        rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
-        rig.registry.states["gpu"].up = False
-        watching = asyncio.create_task(Watch(rig.registry.states, nonsense, rig.metrics).run())
-        await asyncio.sleep(3.5)
-        assert not watching.done()
-        assert rig.registry.states["gpu"].up
-        found = rig.metrics.registry.get_sample_value(
-            "spillway_unexpected_errors_total", {"where": "learn"}
-        )
-        assert found == 1
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-
-    run(main())
+    rig = Rig(replace(onprem(), connector=Answers(*[True] * 9)))
+    rig.registry.states["gpu"].up = False
+    watching = asyncio.create_task(Watch(rig.registry.states, nonsense, rig.metrics).run())
+    await asyncio.sleep(3.5)
+    assert not watching.done()
+    assert rig.registry.states["gpu"].up
+    found = rig.metrics.registry.get_sample_value(
+        "spillway_unexpected_errors_total", {"where": "learn"}
+    )
+    assert found == 1
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)

@@ -29,11 +29,6 @@ CHUNKED = ("Transfer-Encoding", "chunked")
 BODY = b'{"inputs":[]}'
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 HEAD_S = 0.2
 
 

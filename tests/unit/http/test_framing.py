@@ -24,11 +24,6 @@ CHUNKED = INFER + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def port() -> AsyncIterator[int]:
     given = services(Pipeline())
     async with serving(App(given, [kserve.front(given)])) as found:

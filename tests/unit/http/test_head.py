@@ -19,11 +19,6 @@ from tests.unit.fronts.http_rig import Answer, Client, Metadata, Pipeline, servi
 SECRET = "4111111111111111"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def scope(*headers: tuple[str, str], **changes: Any) -> HttpHead:
     """A sane head, with the given headers behind its host."""
     given = [("host", "localhost"), *headers]

@@ -154,9 +154,7 @@ def test_embeddings_of_different_weights_do_not_mix(monkeypatch: pytest.MonkeyPa
     assert any("must not mix" in t for t in told(found, Weight.LEFT_OUT))
 
 
-def test_prices_are_kept_and_a_missing_one_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_prices_are_kept_and_a_missing_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     priced = entry("a", input_cost_per_token=0.0000025, output_cost_per_token=0.00001)
     found = of(priced, entry("b"), entry("c", output_cost_per_token=0.000002))
     its = settings(found, monkeypatch)

@@ -21,8 +21,10 @@ from tests.unit.ledger.budgeted import Budgeted, budgeted, entry
 from tests.unit.ledger.conftest import Where
 from tests.unit.ledger.postgres_server import Server
 
+pytestmark = pytest.mark.anyio
+
 ROOT = Path(__file__).parent.parent.parent.parent
-KILLS, AT_ONCE = 20, 5
+KILLS, AT_ONCE = 9, 3
 
 
 def total_of(where: Where) -> int:
@@ -37,55 +39,43 @@ async def all_at_once(it: Budgeted, calls: int, tenant: str = "ward") -> int:
     return sum(await asyncio.gather(*(it.spend(tenant) for _ in range(calls))))
 
 
-def test_of_200_calls_at_once_a_budget_for_20_admits_20(place: Where) -> None:
-    async def main() -> None:
-        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
-            assert await all_at_once(it, 200) == 20
-            assert await all_at_once(it, 200) == 0
-
-    asyncio.run(main())
+async def test_of_200_calls_at_once_a_budget_for_20_admits_20(place: Where) -> None:
+    async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
+        assert await all_at_once(it, 200) == 20
+        assert await all_at_once(it, 200) == 0
     assert total_of(place) == nano(20.0)
 
 
-def test_each_tenant_has_a_budget_of_its_own_beside_everybodys(place: Where) -> None:
-    async def main() -> None:
-        own = {"ward": BudgetLimits.usd(month=3), "lab": BudgetLimits.usd(day=50)}
-        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=10), own) as it:
-            assert await all_at_once(it, 20, "ward") == 3
-            assert await all_at_once(it, 20, "lab") == 7
-            assert await all_at_once(it, 20, "nobody in particular") == 0
-
-    asyncio.run(main())
+async def test_each_tenant_has_a_budget_of_its_own_beside_everybodys(place: Where) -> None:
+    own = {"ward": BudgetLimits.usd(month=3), "lab": BudgetLimits.usd(day=50)}
+    async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=10), own) as it:
+        assert await all_at_once(it, 20, "ward") == 3
+        assert await all_at_once(it, 20, "lab") == 7
+        assert await all_at_once(it, 20, "nobody in particular") == 0
 
 
-def test_what_was_not_spent_in_the_end_is_free_again(place: Where) -> None:
+async def test_what_was_not_spent_in_the_end_is_free_again(place: Where) -> None:
     """Of each exit: the reservation is of what it can cost, the settlement of what it did."""
 
-    async def main() -> None:
-        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=2)) as it:
-            for _ in range(30):
-                reserved = await it.reserve("ward", nano(2.0), Deadline.after(5.0))
-                reserved.settle(0)
-            assert await all_at_once(it, 5) == 2
-
-    asyncio.run(main())
+    async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=2)) as it:
+        for _ in range(30):
+            reserved = await it.reserve("ward", nano(2.0), Deadline.after(5.0))
+            reserved.settle(0)
+        assert await all_at_once(it, 5) == 2
 
 
-def test_a_call_that_leaves_while_it_waits_for_its_lease_holds_nothing(place: Where) -> None:
-    async def main() -> None:
-        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
-            waiting = [asyncio.create_task(it.spend()) for _ in range(50)]
-            await waiting[0]  # the second now asks for all others
-            for _ in range(3):
-                await asyncio.sleep(0)
-            for task in waiting[2:]:
-                task.cancel()
-            ended = await asyncio.gather(*waiting, return_exceptions=True)
-            left = 20 - sum(e is True for e in ended)
-            assert it.spill.budgets.reserved() == 0
-            assert await all_at_once(it, 200) == left
-
-    asyncio.run(main())
+async def test_a_call_that_leaves_while_it_waits_for_its_lease_holds_nothing(place: Where) -> None:
+    async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
+        waiting = [asyncio.create_task(it.spend()) for _ in range(50)]
+        await waiting[0]  # the second now asks for all others
+        for _ in range(3):
+            await asyncio.sleep(0)
+        for task in waiting[2:]:
+            task.cancel()
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        left = 20 - sum(e is True for e in ended)
+        assert it.spill.budgets.reserved() == 0
+        assert await all_at_once(it, 200) == left
 
 
 def test_a_restart_knows_what_was_spent(place: Where) -> None:
@@ -114,7 +104,7 @@ def test_two_processes_share_one_budget(place: Where) -> None:
     assert total_of(place) == nano(float(sum(admitted)))
 
 
-def test_nothing_that_was_committed_is_lost_by_kills(place: Where) -> None:
+async def test_nothing_that_was_committed_is_lost_by_kills(place: Where) -> None:
     """Of several at once; and what they had leased and not spent is free again."""
     kept, each = 0, nano(0.001)
     for at in range(KILLS // AT_ONCE):
@@ -130,19 +120,13 @@ def test_nothing_that_was_committed_is_lost_by_kills(place: Where) -> None:
         assert kept >= before + told * each
         assert kept % each == 0
 
-    async def main() -> None:
-        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=kept / 1e9 + 1.0)) as it:
-            assert await all_at_once(it, 2) == 1
-
-    asyncio.run(main())
+    async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=kept / 1e9 + 1.0)) as it:
+        assert await all_at_once(it, 2) == 1
 
 
-def test_the_report_adds_up_to_what_the_budgets_have(place: Where) -> None:
-    async def main() -> None:
-        async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
-            await asyncio.gather(*(it.spend(f"t{n % 3}", 0.3) for n in range(30)))
-
-    asyncio.run(main())
+async def test_the_report_adds_up_to_what_the_budgets_have(place: Where) -> None:
+    async with budgeted(place.path, place.dsn, BudgetLimits.usd(total=20)) as it:
+        await asyncio.gather(*(it.spend(f"t{n % 3}", 0.3) for n in range(30)))
     database = place.database()
     found = report(database, ReportQuery(by="tenant"), {}, entry().at_s)
     database.close()
@@ -176,17 +160,14 @@ async def _outage(it: Budgeted, stop: Callable[[], None], start: Callable[[], No
     await asyncio.wait((running,))
 
 
-def test_while_the_disk_is_full_nothing_leaves_and_nothing_is_lost(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with budgeted(tmp_path / "ledger.db", None, BudgetLimits.usd(total=20)) as it:
-            database = it.store._database
+async def test_while_the_disk_is_full_nothing_leaves_and_nothing_is_lost(tmp_path: Path) -> None:
+    async with budgeted(tmp_path / "ledger.db", None, BudgetLimits.usd(total=20)) as it:
+        database = it.store._database
 
-            def most_pages(count: int) -> None:
-                database.read(f"PRAGMA max_page_count = {count}")
+        def most_pages(count: int) -> None:
+            database.read(f"PRAGMA max_page_count = {count}")
 
-            await _outage(it, lambda: most_pages(1), lambda: most_pages(1 << 30))
-
-    asyncio.run(main())
+        await _outage(it, lambda: most_pages(1), lambda: most_pages(1 << 30))
 
 
 def test_a_disk_with_room_for_little_keeps_the_cloud_closed(
@@ -223,36 +204,30 @@ def test_a_disk_with_room_for_little_keeps_the_cloud_closed(
     assert sum("is written again" in line for line in caplog.messages) == 1
 
 
-def test_while_the_database_is_out_nothing_leaves_and_nothing_is_lost(
+async def test_while_the_database_is_out_nothing_leaves_and_nothing_is_lost(
     postgres: Server, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        dsn = postgres.fresh()
-        async with budgeted(tmp_path / "unused", dsn, BudgetLimits.usd(total=20)) as it:
-            await _outage(it, postgres.stop, postgres.start)
-
-    asyncio.run(main())
+    dsn = postgres.fresh()
+    async with budgeted(tmp_path / "unused", dsn, BudgetLimits.usd(total=20)) as it:
+        await _outage(it, postgres.stop, postgres.start)
 
 
-def test_what_another_process_spends_closes_the_cloud_here_too(place: Where) -> None:
+async def test_what_another_process_spends_closes_the_cloud_here_too(place: Where) -> None:
     """Decisions read memory, which is told of it; at the door the leases know at once."""
 
-    async def main() -> None:
-        limits = BudgetLimits.usd(total=5)
-        async with (
-            budgeted(place.path, place.dsn, limits) as one,
-            budgeted(place.path, place.dsn, limits) as other,
-        ):
-            assert await all_at_once(one, 5) == 5
-            await one.ledger.flush()
-            assert not await other.spend()
-            assert other.spill.closed("ward") == ""
-            running = asyncio.create_task(other.ledger.run())
-            await _until(lambda: other.spill.closed("ward") == "spill_budget")
-            running.cancel()
-            await asyncio.wait((running,))
-
-    asyncio.run(main())
+    limits = BudgetLimits.usd(total=5)
+    async with (
+        budgeted(place.path, place.dsn, limits) as one,
+        budgeted(place.path, place.dsn, limits) as other,
+    ):
+        assert await all_at_once(one, 5) == 5
+        await one.ledger.flush()
+        assert not await other.spend()
+        assert other.spill.closed("ward") == ""
+        running = asyncio.create_task(other.ledger.run())
+        await _until(lambda: other.spill.closed("ward") == "spill_budget")
+        running.cancel()
+        await asyncio.wait((running,))
 
 
 async def _until(it_is: Callable[[], bool]) -> None:

@@ -67,10 +67,7 @@ def test_by_whatever_it_is_grouped_it_adds_up(place: Where, by: str) -> None:
 def test_groups_are_told_apart(place: Where) -> None:
     found = report(place, *WEEK)
     told = {g.name: (g.attempts, g.onprem, g.cloud) for g in found.groups}
-    assert told == {
-        "ward": (5, nano(0.75), nano(4.0)),
-        "lab": (3, nano(0.25), nano(1.5)),
-    }
+    assert told == {"ward": (5, nano(0.75), nano(4.0)), "lab": (3, nano(0.25), nano(1.5))}
     assert [g.name for g in found.groups] == ["ward", "lab"], "the dearest first"
 
 

@@ -29,18 +29,11 @@ from gateway.core.types import (
 from gateway.pipeline.rate_limits import QuotaReservation, RateLimits, estimate
 from gateway.pipeline.rate_limits.bucket import Bucket
 from tests.unit.limits.holders import holders
+from tests.unit.spill.clock import HandClock
 
 KEY = Quota("key a", "key", "acme", requests_per_minute=3)
 TENANT = Quota("tenant acme", "tenant", "acme", concurrent=2)
 TOKENS = Quota("key t", "key", "acme", tokens_per_minute=1000)
-
-
-class Times:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def chat(**document: Any) -> DocumentCall:
@@ -56,12 +49,12 @@ def call(*quotas: Quota, payload: Payload | None = None) -> InferenceRequest:
 
 
 @pytest.fixture
-def times() -> Times:
-    return Times()
+def times() -> HandClock:
+    return HandClock()
 
 
 @pytest.fixture
-def limits(times: Times) -> RateLimits:
+def limits(times: HandClock) -> RateLimits:
     return RateLimits(times)
 
 
@@ -72,7 +65,7 @@ def over(limits: RateLimits, request: InferenceRequest) -> OverLimit:
 
 
 def test_a_key_makes_as_many_requests_in_a_minute_as_it_may(
-    limits: RateLimits, times: Times
+    limits: RateLimits, times: HandClock
 ) -> None:
     for _ in range(3):
         limits.enter(call(KEY)).settle(None, True)
@@ -124,7 +117,7 @@ def test_a_place_is_given_back_once(limits: RateLimits) -> None:
     over(limits, call(TENANT))
 
 
-def left(limits: RateLimits, times: Times) -> float:
+def left(limits: RateLimits, times: HandClock) -> float:
     bucket = holders(limits)[TOKENS.holder].tokens
     assert bucket is not None
     return bucket.level(times.now_s)
@@ -143,7 +136,7 @@ ESTIMATED = estimate.tokens(call(payload=chat(max_tokens=99)))
     ],
 )
 def test_tokens_are_put_aside_by_estimate_and_settled_by_use(
-    limits: RateLimits, times: Times, used: int | None, tried: bool, counted: float
+    limits: RateLimits, times: HandClock, used: int | None, tried: bool, counted: float
 ) -> None:
     share = limits.enter(call(TOKENS))
     assert left(limits, times) == pytest.approx(1000 - ESTIMATED)
@@ -161,7 +154,7 @@ def test_calls_under_way_count_with_what_they_may_use(limits: RateLimits) -> Non
 
 
 def test_a_call_of_more_than_a_minutes_tokens_needs_a_full_minute(
-    limits: RateLimits, times: Times
+    limits: RateLimits, times: HandClock
 ) -> None:
     large = call(TOKENS, payload=chat(max_tokens=5000))
     limits.enter(call(TOKENS)).settle(60, True)
@@ -197,7 +190,7 @@ def test_tokens_are_estimated_by_letters_in_and_what_is_asked_for(
     assert estimate.tokens(call(payload=DocumentCall(operation, document))) == tokens
 
 
-def test_what_is_left_is_told(limits: RateLimits, times: Times) -> None:
+def test_what_is_left_is_told(limits: RateLimits, times: HandClock) -> None:
     both = Quota("key a", "key", "acme", 60, 6000, 4)
     share = limits.enter(call(both, TENANT))
     assert share.headers() == {
@@ -228,7 +221,7 @@ def test_who_has_no_limits_is_told_nothing_and_nothing_is_remembered(limits: Rat
     assert len(holders(limits)) == 0
 
 
-def test_keys_that_rest_are_forgotten(limits: RateLimits, times: Times) -> None:
+def test_keys_that_rest_are_forgotten(limits: RateLimits, times: HandClock) -> None:
     """A million tenants in a month are not a million entries."""
     stays = limits.enter(call(TENANT))
     for at in range(10_000):
@@ -246,7 +239,7 @@ def test_a_changed_limit_counts_from_the_next_call_on(limits: RateLimits) -> Non
     first.settle(None, True)
 
 
-def test_the_operator_learns_which_limit_it_was(times: Times) -> None:
+def test_the_operator_learns_which_limit_it_was(times: HandClock) -> None:
     seen: list[tuple[str, str]] = []
     limits = RateLimits(times, lambda quota, what: seen.append((quota.tenant, what)))
     limits.enter(call(replace(TENANT, concurrent=1)))
@@ -267,7 +260,7 @@ def test_no_order_of_calls_gets_more_than_the_limits(
     steps: list[Step], per_minute: int, at_once: int
 ) -> None:
     """In any time t no more requests than a minute's worth and what t brings; nor more at once."""
-    times = Times()
+    times = HandClock()
     limits = RateLimits(times)
     quota = Quota("key a", "key", "acme", per_minute, None, at_once)
     open_calls: list[QuotaReservation] = []

@@ -13,7 +13,8 @@ from gateway.core.types import Quota
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.rate_limits.store import LimitStore, MemoryLimitStore
-from tests.unit.workers.rig import Machine, Times, request
+from tests.unit.spill.clock import HandClock
+from tests.unit.workers.rig import Machine, request
 
 REQUESTS = Quota("key a", "key", "acme", requests_per_minute=6)
 TOKENS = Quota("key t", "key", "acme", tokens_per_minute=1000)
@@ -24,7 +25,7 @@ CALLS = Quota("tenant acme", "tenant", "acme", concurrent=2)
 class Sharers:
     """Who share one store, by number."""
 
-    times: Times
+    times: HandClock
     store: Callable[[int], LimitStore]
 
     def limits(self, number: int) -> RateLimits:
@@ -37,7 +38,7 @@ class Sharers:
 @pytest.fixture(params=["memory", "workers"])
 def sharers(request: pytest.FixtureRequest) -> Iterator[Sharers]:
     if request.param == "memory":
-        times = Times()
+        times = HandClock()
         memory = MemoryLimitStore(times)
         yield Sharers(times, lambda number: memory)
         return

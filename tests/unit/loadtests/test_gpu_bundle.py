@@ -169,7 +169,7 @@ def test_a_bundle_runs_in_an_empty_folder_with_what_a_machine_brings(
     python = tmp_path / "python3"
     python.write_text(f'#!/bin/bash\nexec "{sys.executable}" -S "$@"\n')
     python.chmod(0o755)
-    short = ["--rounds", "1", "--seconds", "0.01", "--batches", "1"]
+    short = ["--rounds", "1", "--seconds", "0.01", "--batches", "1", "--texts", "1"]
     ended = subprocess.run(
         ["/bin/bash", str(made / "part1/run.sh"), "--only", "fraud_score", *short],
         env={
@@ -192,7 +192,7 @@ def test_a_bundle_runs_in_an_empty_folder_with_what_a_machine_brings(
 
     assert "loads" in line("providers", "CPUExecutionProvider")
     assert line("curves", "fraud_score", "cpu")
-    assert line("names", "reading", "256", "cpu")
+    assert line("names", "reading", "cpu")
     assert line("gateway", "absent:", "embedded Triton is not installed")
     if not Path("/dev/nvidiactl").exists():
         assert "absent: no NVIDIA card here" in line("curves", "fraud_score", "cuda")

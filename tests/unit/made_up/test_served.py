@@ -22,6 +22,8 @@ from tests.unit.made_up.lines import LINES, connect
 from tests.unit.made_up.translations import TRANSLATIONS
 from tests.unit.whole_gateway import records, serving
 
+pytestmark = pytest.mark.anyio
+
 CLEAR, RESTRICTED = "Good morning.", "My card is 4111 1111 1111 1111."
 
 
@@ -68,42 +70,33 @@ async def translate(client: httpx.AsyncClient, **fields: Any) -> httpx.Response:
     return await client.post(TRANSLATIONS.path, json={"model": "words", "to": "de", **fields})
 
 
-def test_its_calls_are_served_and_recorded(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with translating(tmp_path, "onprem") as (client, translator):
-            answer = await translate(client, text=CLEAR)
-            assert (answer.status_code, answer.json()) == (200, {"text": f"de: {CLEAR}"})
-            assert answer.headers["x-spillway-endpoint"] == "there"
-            asked = {"model": "opus", "to": "de", "text": CLEAR}
-            assert [d for d in translator.received if d["text"] != "Hi"] == [asked]
-            listed = (await client.get("/v1/models")).json()["data"]
-            assert [model["id"] for model in listed] == ["words"]
-
-    asyncio.run(main())
+async def test_its_calls_are_served_and_recorded(tmp_path: Path) -> None:
+    async with translating(tmp_path, "onprem") as (client, translator):
+        answer = await translate(client, text=CLEAR)
+        assert (answer.status_code, answer.json()) == (200, {"text": f"de: {CLEAR}"})
+        assert answer.headers["x-spillway-endpoint"] == "there"
+        asked = {"model": "opus", "to": "de", "text": CLEAR}
+        assert [d for d in translator.received if d["text"] != "Hi"] == [asked]
+        listed = (await client.get("/v1/models")).json()["data"]
+        assert [model["id"] for model in listed] == ["words"]
     assert [r["operation"] for r in records(tmp_path)] == ["translations"]
 
 
-def test_its_body_is_checked_by_its_own_rules(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with translating(tmp_path, "onprem") as (client, translator):
-            for fields, param in (({}, "text"), ({"text": 1}, "text"), ({"text": CLEAR,
-                "stream": True}, "stream")):  # fmt: skip
-                refused = await translate(client, **fields)
-                assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
-            assert translator.texts() == []
-
-    asyncio.run(main())
+async def test_its_body_is_checked_by_its_own_rules(tmp_path: Path) -> None:
+    async with translating(tmp_path, "onprem") as (client, translator):
+        for fields, param in (({}, "text"), ({"text": 1}, "text"), ({"text": CLEAR,
+            "stream": True}, "stream")):  # fmt: skip
+            refused = await translate(client, **fields)
+            assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+        assert translator.texts() == []
 
 
-def test_what_restricts_does_not_leave_by_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with translating(tmp_path, "cloud") as (client, translator):
-            assert (await translate(client, text=CLEAR)).status_code == 200
-            refused = await translate(client, text=RESTRICTED)
-            assert refused.status_code == 503
-            assert translator.texts() == [CLEAR]
-
-    asyncio.run(main())
+async def test_what_restricts_does_not_leave_by_it(tmp_path: Path) -> None:
+    async with translating(tmp_path, "cloud") as (client, translator):
+        assert (await translate(client, text=CLEAR)).status_code == 200
+        refused = await translate(client, text=RESTRICTED)
+        assert refused.status_code == 503
+        assert translator.texts() == [CLEAR]
 
 
 def test_a_kind_that_does_not_serve_the_task_is_refused(tmp_path: Path) -> None:

@@ -42,11 +42,7 @@ WRONG: tuple[tuple[tuple[str, ...], int, str], ...] = (
 
 @pytest.mark.parametrize(("words", "code", "told"), WRONG, ids=lambda value: str(value))
 def test_what_is_wrong_is_told_and_changes_nothing(
-    words: tuple[str, ...],
-    code: int,
-    told: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], code: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     added(tmp_path / "models")
     file = graphs.scores(tmp_path / "new.onnx")

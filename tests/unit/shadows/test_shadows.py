@@ -29,6 +29,8 @@ from tests.unit.harness import (
 )
 from tests.unit.shadows.rig import WARM_CALLS, Traffic, asked, rig_with, shadowed
 
+pytestmark = pytest.mark.leaping
+
 ALWAYS = {"policy": "static_split", "spill": True}  # whatever the cloud can answer in time leaves
 NEVER = {"spill": False}
 LONG_S = 30.0
@@ -76,27 +78,23 @@ def test_what_a_shadow_predicts_is_what_happens_once_it_is_live(rules: dict[str,
     assert abs(usd[0] - usd[1]) <= 0.1 * max(usd)
 
 
-def test_a_shadow_that_keeps_every_call_sees_its_own_queue_grow() -> None:
-    async def main() -> tuple[float, int, dict[tuple[str, str], int]]:
-        rig = rig_with({"never": NEVER})
-        budgets_s = [LONG_S] * 40 + [0.25] * 80
-        calls = [asyncio.create_task(rig.call(request(budget_s=b))) for b in budgets_s]
-        await asyncio.sleep(0.15)
-        assert rig.shadows is not None
-        rig.shadows.publish()
-        labels = {"shadow": "never", "model": MODEL}
-        waits = rig.metrics.registry.get_sample_value("spillway_shadow_waiting", labels)
-        ((_, group),) = tuple(rig.queues)
-        live = group.waiting
-        await asyncio.gather(*calls)
-        await asyncio.sleep(LONG_S)
-        rig.shadows.publish()
-        assert waits is not None
-        return waits, live, decided(rig)
-
-    waits, live, found = run(main())
+async def test_a_shadow_that_keeps_every_call_sees_its_own_queue_grow() -> None:
+    rig = rig_with({"never": NEVER})
+    budgets_s = [LONG_S] * 40 + [0.25] * 80
+    calls = [asyncio.create_task(rig.call(request(budget_s=b))) for b in budgets_s]
+    await asyncio.sleep(0.15)
+    assert rig.shadows is not None
+    rig.shadows.publish()
+    labels = {"shadow": "never", "model": MODEL}
+    waits = rig.metrics.registry.get_sample_value("spillway_shadow_waiting", labels)
+    ((_, group),) = tuple(rig.queues)
+    live = group.waiting
+    await asyncio.gather(*calls)
+    await asyncio.sleep(LONG_S)
+    rig.shadows.publish()
+    assert waits is not None
     assert waits > live
-    assert found.get(("cloud", "refused"), 0) > 0, "so late that it would have had to refuse"
+    assert decided(rig).get(("cloud", "refused"), 0) > 0, "so late that it would have had to refuse"
 
 
 def decided(rig: Rig) -> dict[tuple[str, str], int]:
@@ -120,30 +118,24 @@ def test_a_shadow_that_sends_everything_away_keeps_what_is_restricted() -> None:
     assert done.report("always")["cloud_usd"]["live"] == 0.0
 
 
-def test_no_shadow_sends_a_restricted_call_away_when_nobody_else_is_left() -> None:
-    async def main() -> Any:
-        rig = rig_with({"always": ALWAYS})
-        rig.eject("gpu")
-        call, clear = request("restricted"), request("clear")
-        ended, _ = await rig.call(call), await rig.call(clear)
-        return ended, told(rig, call)["always"], told(rig, clear)["always"]
-
-    ended, restricted, clear = run(main())
+async def test_no_shadow_sends_a_restricted_call_away_when_nobody_else_is_left() -> None:
+    rig = rig_with({"always": ALWAYS})
+    rig.eject("gpu")
+    call, clear = request("restricted"), request("clear")
+    ended, _ = await rig.call(call), await rig.call(clear)
     assert isinstance(ended.error, OnpremUnavailable)
-    assert restricted == {"zone": "refused", "reason": "onprem_unavailable_restricted"}
-    assert clear == {"zone": "cloud", "reason": "spill_unavailable"}
+    restricted = {"zone": "refused", "reason": "onprem_unavailable_restricted"}
+    assert told(rig, call)["always"] == restricted
+    assert told(rig, clear)["always"] == {"zone": "cloud", "reason": "spill_unavailable"}
 
 
-def test_the_cloud_of_a_shadow_is_as_large_as_the_live_one() -> None:
-    async def main() -> list[str | None]:
-        rig = rig_with({"always": ALWAYS})
-        rig.clouds.limit("cloud").refused(now_s(), 6, 0.0)  # from now on it takes four
-        await asyncio.sleep(0.01)
-        calls = [request(budget_s=LONG_S) for _ in range(10)]
-        await asyncio.gather(*(rig.call(call) for call in calls))
-        return [told(rig, call)["always"]["zone"] for call in calls]
-
-    assert run(main()).count("cloud") == 4
+async def test_the_cloud_of_a_shadow_is_as_large_as_the_live_one() -> None:
+    rig = rig_with({"always": ALWAYS})
+    rig.clouds.limit("cloud").refused(now_s(), 6, 0.0)  # from now on it takes four
+    await asyncio.sleep(0.01)
+    calls = [request(budget_s=LONG_S) for _ in range(10)]
+    await asyncio.gather(*(rig.call(call) for call in calls))
+    assert [told(rig, call)["always"]["zone"] for call in calls].count("cloud") == 4
 
 
 # --- and what comes of it: nothing ---
@@ -161,31 +153,25 @@ class Late(ScriptedClassifier):
         return verdict(request, self._reason)
 
 
-def test_a_call_that_turns_out_to_be_restricted_is_decided_on_anew() -> None:
-    async def main() -> Any:
-        rig = rig_with({"always": ALWAYS}, classifier=Late(), policy="static_split")
-        call = request("restricted", LONG_S)
-        ended = await rig.call(call)
-        return ended, rig.log.of(call.id)[0], decided(rig)
-
-    ended, record, found = run(main())
+async def test_a_call_that_turns_out_to_be_restricted_is_decided_on_anew() -> None:
+    rig = rig_with({"always": ALWAYS}, classifier=Late(), policy="static_split")
+    call = request("restricted", LONG_S)
+    ended = await rig.call(call)
+    record, found = rig.log.of(call.id)[0], decided(rig)
     assert ended.placement is not None
     assert ended.placement.zone is Zone.ONPREM
     assert record["shadows"] == {"always": {"zone": "onprem", "reason": "restricted"}}
     assert found == {("onprem", "onprem"): 1}
 
 
-def test_of_a_call_that_nobody_could_decide_on_anew_the_record_says_nothing() -> None:
-    async def main() -> Any:
-        rig = rig_with(
-            {"always": ALWAYS}, classifier=Late(reason="failed"), block_unknown=True,
-            policy="static_split",
-        )  # fmt: skip
-        call = request("restricted", LONG_S)
-        ended = await rig.call(call)
-        return ended, rig.log.of(call.id)[0], decided(rig)
-
-    ended, record, found = run(main())
+async def test_of_a_call_that_nobody_could_decide_on_anew_the_record_says_nothing() -> None:
+    rig = rig_with(
+        {"always": ALWAYS}, classifier=Late(reason="failed"), block_unknown=True,
+        policy="static_split",
+    )  # fmt: skip
+    call = request("restricted", LONG_S)
+    ended = await rig.call(call)
+    record, found = rig.log.of(call.id)[0], decided(rig)
     assert ended.reason == "unknown_blocked"
     assert record["sensitivity"] == "restricted"
     assert record["shadows"] == {}
@@ -230,22 +216,19 @@ def rules(new: NewScheduling) -> Rules:
     return Rules(Policy(), Weights(), made)
 
 
-def test_a_shadow_is_asked_when_the_live_call_is_on_its_way() -> None:
+async def test_a_shadow_is_asked_when_the_live_call_is_on_its_way() -> None:
     at_the_server: list[int] = []
 
-    async def main() -> None:
-        rig = rig_with({})
-        server = rig.sites["gpu"].connector
+    rig = rig_with({})
+    server = rig.sites["gpu"].connector
 
-        class Asked(OnArrival):
-            def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
-                at_the_server.append(len(server.seen))
-                return super().arrive(call, now_s)
+    class Asked(OnArrival):
+        def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
+            at_the_server.append(len(server.seen))
+            return super().arrive(call, now_s)
 
-        asked(rig, {"it": rules(lambda servers, rows: Asked(servers, rows, never))})
-        await rig.call(request())
-
-    run(main())
+    asked(rig, {"it": rules(lambda servers, rows: Asked(servers, rows, never))})
+    await rig.call(request())
     assert at_the_server == [1]
 
 
@@ -254,25 +237,22 @@ class Broken(OnArrival):
         raise RuntimeError("a bug")
 
 
-def test_a_shadow_that_fails_is_counted_and_felt_by_nobody(
+async def test_a_shadow_that_fails_is_counted_and_felt_by_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> Any:
-        rig = rig_with({})
-        shadows = asked(
-            rig,
-            {
-                "broken": rules(lambda servers, rows: Broken(servers, rows, never)),
-                "well": rules(lambda servers, rows: OnArrival(servers, rows, never)),
-            },
-        )
-        calls = [request() for _ in range(3)]
-        ended = [await rig.call(call) for call in calls]
-        await asyncio.sleep(1.0)
-        shadows.publish()
-        return ended, told(rig, calls[0]), shadows.report(), rig.leftovers()
-
-    ended, record, (broken, well), leftovers = run(main())
+    rig = rig_with({})
+    shadows = asked(
+        rig,
+        {
+            "broken": rules(lambda servers, rows: Broken(servers, rows, never)),
+            "well": rules(lambda servers, rows: OnArrival(servers, rows, never)),
+        },
+    )
+    calls = [request() for _ in range(3)]
+    ended = [await rig.call(call) for call in calls]
+    await asyncio.sleep(1.0)
+    shadows.publish()
+    record, (broken, well), leftovers = told(rig, calls[0]), shadows.report(), rig.leftovers()
     assert [e.reason for e in ended] == ["", "", ""]
     assert record["broken"] == {"zone": None, "reason": "shadow_failed"}
     assert record["well"] == {"zone": "onprem", "reason": "onprem_room"}
@@ -294,17 +274,15 @@ def slow_clock(each_s: float) -> Clock:
     return clock
 
 
-def test_a_shadow_that_takes_too_much_time_is_left_out_for_a_while() -> None:
-    async def main() -> Any:
-        rig = rig_with({})
-        shadows = asked(
-            rig, {"it": rules(lambda s, rows: OnArrival(s, rows, never))}, 0.001, slow_clock(0.004)
-        )
-        calls = [request() for _ in range(30)]
-        ended = [await rig.call(call) for call in calls]
-        return ended, told(rig, calls[-1]), shadows.report()[0]
-
-    ended, record, report = run(main())
+async def test_a_shadow_that_takes_too_much_time_is_left_out_for_a_while() -> None:
+    rig = rig_with({})
+    shadows = asked(
+        rig, {"it": rules(lambda s, rows: OnArrival(s, rows, never))}, 0.001, slow_clock(0.004)
+    )
+    calls = [request() for _ in range(30)]
+    ended = [await rig.call(call) for call in calls]
+    record = told(rig, calls[-1])
+    report: dict[str, Any] = shadows.report()[0]
     assert {e.reason for e in ended} == {""}
     assert record["it"] == {"zone": None, "reason": "shadow_skipped"}
     assert report["skipped"] > 10
@@ -324,19 +302,16 @@ def test_what_happens_in_no_server_teaches_nobody() -> None:
     assert batches({"never": NEVER, "always": ALWAYS}) == batches({"same": {}})
 
 
-def test_a_caller_who_leaves_takes_its_call_from_the_shadows() -> None:
-    async def main() -> Any:
-        rig = rig_with({"never": NEVER})
-        calls = [asyncio.create_task(rig.call(request(budget_s=LONG_S))) for _ in range(60)]
-        await asyncio.sleep(0.01)
-        for call in calls:
-            call.cancel()
-        await asyncio.gather(*calls)
-        assert rig.shadows is not None
-        rig.shadows.publish()
-        return rig.shadows.report()[0]
-
-    report = run(main())
+async def test_a_caller_who_leaves_takes_its_call_from_the_shadows() -> None:
+    rig = rig_with({"never": NEVER})
+    calls = [asyncio.create_task(rig.call(request(budget_s=LONG_S))) for _ in range(60)]
+    await asyncio.sleep(0.01)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls)
+    assert rig.shadows is not None
+    rig.shadows.publish()
+    report = rig.shadows.report()[0]
     assert report["waiting"] == {MODEL: 0}
     assert report["compared"] == 0
 
@@ -344,15 +319,13 @@ def test_a_caller_who_leaves_takes_its_call_from_the_shadows() -> None:
 # --- asked about ---
 
 
-def test_explain_tells_what_each_would_do_and_keeps_nothing_of_it() -> None:
-    async def main() -> Any:
-        rig = rig_with({"always": ALWAYS, "never": NEVER})
-        explained = await rig.pipeline.explain(request(budget_s=LONG_S))
-        restricted = await rig.pipeline.explain(request("restricted", LONG_S))
-        assert rig.shadows is not None
-        return explained, restricted, rig.shadows.report(), rig.log.lines
-
-    explained, restricted, reports, lines = run(main())
+async def test_explain_tells_what_each_would_do_and_keeps_nothing_of_it() -> None:
+    rig = rig_with({"always": ALWAYS, "never": NEVER})
+    explained = await rig.pipeline.explain(request(budget_s=LONG_S))
+    restricted = await rig.pipeline.explain(request("restricted", LONG_S))
+    assert rig.shadows is not None
+    reports = rig.shadows.report()
+    assert explained.decision is not None
     assert explained.decision.attempts[0].zone is Zone.ONPREM
     assert explained.shadows == {
         "always": {"zone": "cloud", "reason": "spill_rule"},
@@ -360,4 +333,4 @@ def test_explain_tells_what_each_would_do_and_keeps_nothing_of_it() -> None:
     }
     assert restricted.shadows["always"] == {"zone": "onprem", "reason": "restricted"}
     assert [(r["compared"], r["waiting"]) for r in reports] == [(0, {MODEL: 0})] * 2
-    assert lines == []
+    assert rig.log.lines == []

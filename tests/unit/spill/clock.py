@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass
 class HandClock:
-    def __init__(self, at_s: float = 1000.0) -> None:
-        self._at_s = at_s
+    now_s: float = 1000.0
 
     def __call__(self) -> float:
-        return self._at_s
+        return self.now_s
 
     def pass_s(self, seconds: float) -> None:
-        self._at_s += seconds
+        self.now_s += seconds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
 
 from gateway.cluster.workers.counts import SharedLimitStore
 from gateway.cluster.workers.marks import SharedMarks
@@ -16,6 +15,7 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.types import DocumentCall, InferenceRequest, Quota, WireProtocol
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.rate_limits import RateLimits
+from tests.unit.spill.clock import HandClock
 
 WORKERS = 3
 _HOLD = """
@@ -24,14 +24,6 @@ fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
 """
-
-
-@dataclass
-class Times:
-    now_s: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def request(tenant: str = "acme", *quotas: Quota, call_id: str = "id") -> InferenceRequest:
@@ -44,7 +36,7 @@ def request(tenant: str = "acme", *quotas: Quota, call_id: str = "id") -> Infere
 
 class Machine:
     def __init__(self, slots: int = 64, marks: int = 64, keep_s: float = 60.0) -> None:
-        self.times = Times()
+        self.times = HandClock()
         size = Slots.room(WORKERS, slots) + SharedMarks.room(WORKERS, marks)
         self.memory = Memory.new(size)
         self._slots, self._marks, self._keep_s = slots, marks, keep_s

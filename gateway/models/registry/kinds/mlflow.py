@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from gateway.core import ambient
 from gateway.models.registry import NotThere, RegistryError, Sent, UnfitVersion, VersionExists
 from gateway.models.registry.kinds.web import Access, WebOrigin
 from gateway.models.registry.kinds.website import ranged
+from gateway.models.registry.manifest import pieces
 
 TAG = "spillway.version"
 _EXPERIMENT = "spillway"
@@ -24,7 +26,6 @@ _API = "/api/2.0/mlflow"
 _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 _SCHEME = "mlflow-artifacts:/"
 _FOLDER = "version"  # of the run's artifacts
-_PIECE = 1 << 20
 _MOST_PAGES = 1_000
 _MOST_FOLDERS = 10_000
 
@@ -127,15 +128,7 @@ class MlflowRegistry:
         return self._site.json("POST", f"{_API}/{route}", json=document)
 
     def _put(self, at: str, content: Path | bytes, sent: Sent) -> None:
-        def body() -> Iterator[bytes]:
-            if isinstance(content, bytes):
-                yield content
-                return
-            with content.open("rb") as file:
-                while piece := file.read(_PIECE):
-                    yield piece
-
-        self._site.small("PUT", at, 1 << 20, content=body)
+        self._site.small("PUT", at, 1 << 20, content=partial(pieces, content))
         sent(len(content) if isinstance(content, bytes) else content.stat().st_size)
 
     def _artifacts(self, model: str, version: int) -> str:

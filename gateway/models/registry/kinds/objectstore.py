@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,9 +17,8 @@ from gateway.models.registry import MANIFEST, NotThere, Sent, UnfitVersion, Vers
 from gateway.models.registry.kinds.sigv4 import CONTENT, Keys, Signer
 from gateway.models.registry.kinds.web import Access, WebOrigin
 from gateway.models.registry.kinds.website import ranged
-from gateway.models.registry.manifest import Content, read_content
+from gateway.models.registry.manifest import Content, pieces, read_content
 
-_PIECE = 1 << 20
 _MOST_XML = 8 << 20
 _MOST_PAGES = 1_000  # of a thousand keys each
 
@@ -70,15 +70,7 @@ class ObjectStoreRegistry:
         if alone:
             headers["if-none-match"] = "*"
 
-        def body() -> Iterator[bytes]:
-            if isinstance(content, bytes):
-                yield content
-                return
-            with content.open("rb") as file:
-                while piece := file.read(_PIECE):
-                    yield piece
-
-        self._site.small("PUT", at, _MOST_XML, headers=headers, content=body)
+        self._site.small("PUT", at, _MOST_XML, headers=headers, content=partial(pieces, content))
         sent(stored.size)
 
     def _at(self, model: str, version: int, path: str) -> str:

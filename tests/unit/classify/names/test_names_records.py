@@ -73,12 +73,10 @@ def people(seed: int, language: str, count: int) -> list[rig.Person]:
     return [rig.person(dice, language) for _ in range(count)]
 
 
-@pytest.mark.parametrize("language", rig.KEYS)
 @pytest.mark.parametrize("name", [n for n in rig.TWO_FIELDS if n not in ASK_THE_MODEL])
-def test_two_values_under_keys_of_a_name_are_a_person_whom_no_model_has_to_know(
-    name: str, language: str
-) -> None:
-    records = [rig.TWO_FIELDS[name](one) for one in people(1, language, 2)]
+def test_two_values_under_keys_of_a_name_are_a_person_whom_no_model_has_to_know(name: str) -> None:
+    form = rig.TWO_FIELDS[name]
+    records = [form(one) for language in rig.KEYS for one in people(1, language, 2)]
     assert [record for record in records if not identified(record, NobodyKnown())] == []
 
 
@@ -88,9 +86,9 @@ def test_a_person_in_two_fields_or_beside_a_particular_is_found_in_every_languag
 ) -> None:
     form = rig.TWO_FIELDS.get(name) or rig.BESIDE[name]
     names = ByModel(weights)
-    records = [form(one) for language in rig.KEYS for one in people(2, language, 2)]
+    records = [form(one) for language in rig.KEYS for one in people(2, language, 1)]
     missed = [record for record in records if not identified(record, names)]
-    assert len(missed) <= len(records) // 16, missed
+    assert len(missed) <= 1, missed
 
 
 @pytest.mark.parametrize("name", [n for n in rig.BESIDE if n not in ASK_THE_MODEL])

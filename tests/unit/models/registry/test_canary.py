@@ -23,6 +23,8 @@ from tests.live import MODELS
 from tests.unit.models.registry import rig
 from tests.unit.models.registry.rig import NAME
 
+pytestmark = pytest.mark.anyio
+
 _TEXT = """
 name: one
 about: one
@@ -118,7 +120,7 @@ def test_each_declared_batch_size_is_warmed() -> None:
     assert canary.rows_to_warm(declared()) == (1, 4, 8)
 
 
-def test_every_model_of_the_repository_can_be_warmed() -> None:
+async def test_every_model_of_the_repository_can_be_warmed() -> None:
     """Those that declare a canary and are built; one that streams is asked for a stream."""
     found = {path.parent.name: declarations.load(path) for path in declarations.declared(MODELS)}
     names = [
@@ -128,16 +130,13 @@ def test_every_model_of_the_repository_can_be_warmed() -> None:
     ]
     assert "scribe" in names
 
-    async def scenario() -> None:
-        options = TritonOptions((MODELS,), tuple(names), stop_grace_s=1.0)
-        async with TritonServer(options) as server:
-            ours = Server(f"http://127.0.0.1:{server.ports.http}")
-            for name in names:
-                one = found[name]
-                warmed = await asyncio.to_thread(warm, ours, one, None)
-                assert [w.rows for w in warmed] == list(canary.rows_to_warm(one)), name
-
-    asyncio.run(scenario())
+    options = TritonOptions((MODELS,), tuple(names), stop_grace_s=1.0)
+    async with TritonServer(options) as server:
+        ours = Server(f"http://127.0.0.1:{server.ports.http}")
+        for name in names:
+            one = found[name]
+            warmed = await asyncio.to_thread(warm, ours, one, None)
+            assert [w.rows for w in warmed] == list(canary.rows_to_warm(one)), name
 
 
 class Polling(TritonServer):
@@ -149,34 +148,28 @@ class Polling(TritonServer):
         return launch
 
 
-def test_a_server_that_looks_for_itself_is_waited_for(tmp_path: Path) -> None:
+async def test_a_server_that_looks_for_itself_is_waited_for(tmp_path: Path) -> None:
     repository = rig.repository(tmp_path)
 
-    async def scenario() -> None:
-        async with Polling(TritonOptions((repository,), stop_grace_s=1.0)) as server:
-            (ours,) = over(repository, f"http://127.0.0.1:{server.ports.http}")
-            shutil.copytree(repository / NAME / "1", tmp_path / "2")
-            (tmp_path / "2").rename(repository / NAME / "2")
-            await asyncio.to_thread(ours.load, NAME, 2)
-            assert await asyncio.to_thread(ours.serving, NAME) == 2
-
-    asyncio.run(scenario())
+    async with Polling(TritonOptions((repository,), stop_grace_s=1.0)) as server:
+        (ours,) = over(repository, f"http://127.0.0.1:{server.ports.http}")
+        shutil.copytree(repository / NAME / "1", tmp_path / "2")
+        (tmp_path / "2").rename(repository / NAME / "2")
+        await asyncio.to_thread(ours.load, NAME, 2)
+        assert await asyncio.to_thread(ours.serving, NAME) == 2
 
 
-def test_a_version_that_a_policy_leaves_out_is_not_taken_for_served(tmp_path: Path) -> None:
+async def test_a_version_that_a_policy_leaves_out_is_not_taken_for_served(tmp_path: Path) -> None:
     repository = rig.repository(tmp_path)
     config = repository / NAME / "config.pbtxt"
     config.write_text(config.read_text() + "version_policy { specific { versions: [ 1 ] } }\n")
     shutil.copytree(repository / NAME / "1", repository / NAME / "2")
 
-    async def scenario() -> None:
-        options = TritonOptions((repository,), reload=True, stop_grace_s=1.0)
-        async with TritonServer(options):
-            (ours,) = over(repository, None)
-            with pytest.raises(ServerError, match="version_policy"):
-                await asyncio.to_thread(ours.load, NAME, 2)
-
-    asyncio.run(scenario())
+    options = TritonOptions((repository,), reload=True, stop_grace_s=1.0)
+    async with TritonServer(options):
+        (ours,) = over(repository, None)
+        with pytest.raises(ServerError, match="version_policy"):
+            await asyncio.to_thread(ours.load, NAME, 2)
 
 
 @pytest.mark.parametrize(
@@ -193,19 +186,16 @@ def test_a_server_that_is_not_there_is_said_to_be_not_there() -> None:
         Server("http://127.0.0.1:9").serving(NAME)
 
 
-def test_without_a_canary_a_version_must_load_and_cannot_be_warmed(tmp_path: Path) -> None:
+async def test_without_a_canary_a_version_must_load_and_cannot_be_warmed(tmp_path: Path) -> None:
     repository = tmp_path / "models"
     shutil.copytree(MODELS / "all_types", repository / "all_types")
     one = declarations.load(repository / "all_types" / declarations.FILE)
     assert one.canary is None
 
-    async def scenario() -> None:
-        async with TritonServer(TritonOptions((repository,), stop_grace_s=1.0)):
-            (ours,) = over(repository, None)
-            await asyncio.to_thread(ours.ask, one, 1, 1)
-            with pytest.raises(ServerError, match="does not serve version 2"):
-                await asyncio.to_thread(ours.ask, one, 2, 1)
-            with pytest.raises(RegistryError, match="declares no canary to warm it with"):
-                await asyncio.to_thread(warm, ours, one, None)
-
-    asyncio.run(scenario())
+    async with TritonServer(TritonOptions((repository,), stop_grace_s=1.0)):
+        (ours,) = over(repository, None)
+        await asyncio.to_thread(ours.ask, one, 1, 1)
+        with pytest.raises(ServerError, match="does not serve version 2"):
+            await asyncio.to_thread(ours.ask, one, 2, 1)
+        with pytest.raises(RegistryError, match="declares no canary to warm it with"):
+            await asyncio.to_thread(warm, ours, one, None)
