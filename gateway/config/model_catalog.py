@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.config import Settings
@@ -45,7 +45,8 @@ class Catalog:
     models: dict[str, CatalogModel] = field(default_factory=dict)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     gpu_usd_per_hour: dict[str, float] = field(default_factory=dict)  # of each whole endpoint
-    changes: int = 0  # since it was made
+    changed: Callable[[], None] = lambda: None
+    """Called when it has got another model."""
     _names: dict[str, dict[str, TensorNames]] = field(default_factory=dict)  # model -> endpoint
 
     @classmethod
@@ -133,7 +134,6 @@ class Catalog:
         """Serve what an on-prem server has and the settings do not name: there, restricted."""
         place = self.endpoints[endpoint]
         served = dict(place.models)
-        self.changes += 1
         for name in names:
             if name in self.models and self.models[name].declared:
                 continue
@@ -148,6 +148,7 @@ class Catalog:
             # guard: B2.unlisted-model without gpu_usd_per_hour=hour_usd
             served[name] = ServedModel(name, gpu_usd_per_hour=hour_usd)
         self.endpoints[endpoint] = Endpoint(place.name, place.zone, place.kind, served)
+        self.changed()  # guard: S11.catalog-change
 
 
 def _gpu_usd_per_hour(place: str, settings: Settings) -> float:

@@ -80,25 +80,46 @@ class TimerWheel:
                 self._stand_at(first)
 
 
-class Timeout:
-    """One wait: `with timeouts.within(seconds): await ...` cancels what is waited for and raises
-    TimeoutError when they have passed, as `async with asyncio.timeout` does."""
+class Wait:
+    """What waits on a wheel: when its time has come it cancels what its task waits for, and its
+    `with` statement raises TimeoutError."""
 
-    __slots__ = ("_after_s", "_cancelling", "_expired", "_slot", "_task")
+    expired = False  # it has cancelled
+    _cancelling = 0
+    _task: asyncio.Task[object] | None = None
+    _slot: Slot = {}  # noqa: RUF012 - no slot: nothing is ever in it
 
-    _slot: Slot
-    _task: asyncio.Task[object] | None
-    _cancelling: int
-
-    def __init__(self, after_s: float) -> None:
-        """From the moment in which it is entered; none when negative."""
-        self._after_s = after_s
-        self._expired = False
-
-    def __enter__(self) -> Timeout:
+    def _begins(self) -> None:
         """Raises RuntimeError where no task runs."""
         self._task = task = running_task()
         self._cancelling = task.cancelling()
+
+    def _ends(self, error: BaseException | None) -> None:
+        """Raises TimeoutError where it has cancelled what was waited for, and nobody else has."""
+        # guard: A10.waiting-task -> task = self._task
+        task, self._task = self._task, None  # which may have this as its result, or in its failure
+        if self.expired:
+            self.expired = False
+            assert task is not None
+            if task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
+                raise TimeoutError from error
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self.expired = True
+            self._task.cancel()
+
+
+class Timeout(Wait):
+    """One wait: `with timeouts.within(seconds): await ...` cancels what is waited for and raises
+    TimeoutError when they have passed, as `async with asyncio.timeout` does."""
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+
+    def __enter__(self) -> Timeout:
+        """Raises RuntimeError where no task runs."""
+        self._begins()
         self._slot = running_wheel().add(self, self._after_s)
         return self
 
@@ -109,19 +130,10 @@ class Timeout:
         at: TracebackType | None,
     ) -> None:
         self._slot.pop(self, None)
-        task, self._task = self._task, None
-        if (
-            self._expired
-            and task is not None
-            and task.uncancel() <= self._cancelling
-            and kind is asyncio.CancelledError
-        ):
-            raise TimeoutError from error
+        self._ends(error)
 
     def expire(self) -> None:
-        if self._task is not None:
-            self._expired = True
-            self._task.cancel()
+        self._cancel()
 
 
 _wheel: TimerWheel | None = None

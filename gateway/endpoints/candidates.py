@@ -1,4 +1,4 @@
-"""The endpoints that may serve a model, each with what of it stays the same from call to call."""
+"""The endpoints that may serve a model, and what holds of them until one of them changes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,27 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gateway.config.model_catalog import Catalog
-from gateway.core.types import ONPREM, DocumentCall, Endpoint, InferenceRequest, ServedModel
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.structs import value
+from gateway.core.types import (
+    ONPREM,
+    DocumentCall,
+    Endpoint,
+    InferenceRequest,
+    ServedModel,
+    Zone,
+)
 from gateway.endpoints.state import EndpointState, ModelState
-from gateway.scheduling.routing.fit import able, requested_version
+from gateway.scheduling.queue import ModelQueue, QueueConditions
+from gateway.scheduling.routing.fit import able
 from gateway.scheduling.routing.needs import limited, needs
+from gateway.scheduling.routing.policy import Eligible, Policy
 
 _EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ranks endpoints
+
+Shape = tuple[OperationSpec, frozenset[Zone], bool]
+"""What a filter reads of a call that asks for nothing in particular: its operation, the zones that
+its caller allows, and whether it is restricted."""
 
 
 class Candidate:
@@ -29,8 +44,19 @@ class Candidate:
         self.price_usd = price_usd(self.served, None)
 
 
-class _ModelCandidates:
-    """Those of one model, and the servers that its calls queue for."""
+@value
+class Plan:
+    """Where calls of one shape may go for an epoch."""
+
+    eligible: Eligible
+    clouds: tuple[str, ...]  # those that are eligible
+    queue: ModelQueue | None  # None: no on-prem server may serve such calls
+
+
+class ModelEpoch:
+    """The time in which nothing changes of a model's endpoints: neither the catalog nor who is up,
+    drained, ejected, suspected, slow or new. What is made of that is made once and stands here; the
+    first change ends the epoch. How busy endpoints are is not in it."""
 
     __slots__ = (
         "_groups",
@@ -38,43 +64,54 @@ class _ModelCandidates:
         "all",
         "cheapest_cloud",
         "cloud_names",
+        "conditions",
+        "over",
+        "plans",
+        "policy",
         "prices_usd",
-        "revision",
-    )  # fmt: skip
+        "steady",
+    )
 
-    def __init__(self, candidates: tuple[Candidate, ...], revision: int) -> None:
-        self.all, self.revision = candidates, revision
-        self.cloud_names = tuple(candidate.name for candidate in candidates if not candidate.onprem)
-        self.prices_usd = {candidate.name: candidate.price_usd for candidate in candidates}
+    def __init__(self, candidates: tuple[Candidate, ...]) -> None:
+        self.all, self.over = candidates, False
+        self.steady = all([candidate.model_state.steady for candidate in candidates])
+        """Whether endpoints take or refuse calls whoever calls and whatever the time is."""
         clouds = [candidate for candidate in candidates if not candidate.onprem]
+        self.cloud_names = tuple([candidate.name for candidate in clouds])
+        self.prices_usd = {candidate.name: candidate.price_usd for candidate in candidates}
         cheapest = min(clouds, key=lambda candidate: candidate.price_usd, default=None)
         self.cheapest_cloud = None if cheapest is None else cheapest.served
+        self.policy: Policy | None = None
+        """Whose decisions are the plans."""
+        self.plans: dict[Shape, Plan] = {}
+        self.conditions: dict[tuple[str, ...], QueueConditions] = {}
+        """Of a queue's servers, where they do not depend on the time; without the cloud's room."""
         self._limited = any(
             limited(candidate.endpoint, candidate.served) for candidate in candidates
         )
-        self._groups: dict[bool, tuple[str, ...]] = {}  # by whether the call is a document
-
-    def serves_alike(self, request: InferenceRequest) -> bool:
-        """Whether the call needs nothing that some of its endpoints lack."""
-        call = request.payload
-        if not self._limited or not isinstance(call, DocumentCall):
-            return True
-        return next(needs(call), None) is None
+        self._groups: dict[OperationSpec, tuple[str, ...]] = {}
 
     def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
-        documents = isinstance(request.payload, DocumentCall)
-        if not documents and requested_version(request):  # a caller's choice: nothing is kept by it
+        """See `CandidateIndex`."""
+        if self.special(request):
             return self._able(request)
-        if not self.serves_alike(request):
-            return self._able(request)
-        group = self._groups.get(documents)
+        operation = request.payload.operation
+        group = self._groups.get(operation)
         if group is None:
-            group = self._groups[documents] = self._able(request)
+            group = self._groups[operation] = self._able(request)
         return group
+
+    def special(self, request: InferenceRequest) -> bool:
+        """Whether what its body asks for decides where it may go. A version is a caller's choice:
+        nothing is kept by it."""
+        payload = request.payload
+        if isinstance(payload, DocumentCall):
+            return self._limited and next(needs(payload), None) is not None
+        return bool(payload.version) or payload.sequence is not None
 
     def _able(self, request: InferenceRequest) -> tuple[str, ...]:
         onprem = (candidate.endpoint for candidate in self.all if candidate.onprem)
-        return tuple(endpoint.name for endpoint in able(request, onprem))
+        return tuple([endpoint.name for endpoint in able(request, onprem)])
 
 
 class CandidateIndex:
@@ -85,24 +122,36 @@ class CandidateIndex:
         model_state: Callable[[str, str], ModelState],
     ) -> None:
         self._catalog, self._states, self._model_state = catalog, states, model_state
-        self._by_model: dict[str, _ModelCandidates] = {}
+        self._epochs: dict[str, ModelEpoch] = {}
+        catalog.changed = self.end_epochs
 
-    def for_model(self, model: str) -> _ModelCandidates:
-        """As the catalog has them now. Raises UnknownModel."""
-        entry = self._by_model.get(model)
-        if entry is not None and entry.revision == self._catalog.changes:
-            return entry
+    def epoch(self, model: str) -> ModelEpoch:
+        """The model's endpoints as they are now. Raises UnknownModel."""
+        epoch = self._epochs.get(model)
+        return self._begin(model) if epoch is None or epoch.over else epoch
+
+    def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
+        """The on-prem servers that may serve the call, up or not: those it queues for."""
+        return self.epoch(request.model).server_group(request)
+
+    def _begin(self, model: str) -> ModelEpoch:
         known, endpoints = self._catalog.find(model), self._catalog.endpoints
         candidates = [
             Candidate(endpoints[name], model, self._states[name], self._model_state(name, model))
             for name in known.endpoints
         ]
-        made = self._by_model[model] = _ModelCandidates(tuple(candidates), self._catalog.changes)
-        return made
+        epoch = self._epochs[model] = ModelEpoch(tuple(candidates))
+        for candidate in candidates:
+            candidate.model_state.epochs[epoch] = None
+        return epoch
 
-    def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
-        """The on-prem servers that may serve the call, up or not: those it queues for."""
-        return self.for_model(request.model).server_group(request)
+    def end_epochs(self) -> None:
+        """Something has changed that may concern every model."""
+        for epoch in self._epochs.values():
+            epoch.over = True
+            for candidate in epoch.all:
+                candidate.model_state.epochs.pop(epoch, None)
+        self._epochs.clear()
 
 
 def price_usd(served: ServedModel, total_tokens: int | None) -> float:

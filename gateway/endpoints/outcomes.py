@@ -54,14 +54,12 @@ class Outcomes:
         """Returns the epoch with which the call's end must be told."""
         state = self._states[endpoint.name]
         model_state = state.model_states[model]
-        if model_state.suspects:
-            model_state.suspects.starts(tenant)
         model_state.in_flight += 1
         state.in_flight += 1
-        breaker = model_state.breaker
-        if breaker.open_until_s:
-            return breaker.starts(self._registry.health.response_floor_ms / 1000)
-        return breaker.epoch
+        if not model_state.steady:
+            model_state.suspects.starts(tenant)
+            model_state.breaker.starts(self._registry.health.response_floor_ms / 1000)
+        return model_state.breaker.epoch
 
     def ended(self, endpoint: Endpoint, model: str) -> None:
         state = self._states[endpoint.name]
@@ -77,11 +75,11 @@ class Outcomes:
         state = self._states[name]
         model_state = state.model_states[model]
         breaker, times, limit = model_state.breaker, model_state.times, state.room
-        was_out = breaker.open_until_s
+        steady, was_out = model_state.steady, breaker.open_until_s
         breaker.succeeded(epoch)
-        if was_out and breaker.closed:  # the probe of a half-open breaker
-            self.returned(name, model)
-        if model_state.suspects:
+        if not steady:
+            if was_out and breaker.closed:  # the probe of a half-open breaker
+                self.returned(name, model)
             model_state.suspects.succeeded(request.tenant)
         model_state.health.doubts.served(took_s, times)
         times.observe(took_s)

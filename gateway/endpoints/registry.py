@@ -62,7 +62,8 @@ class EndpointRegistry:
         breaker = Breaker(self._clock, dwell_s=h.dwell_s, dwell_max_s=h.dwell_max_s)
         health = ModelHealth(self._clock, h, breaker)
         times = ServiceTimes(state.settings.expected_ms / 1000, self._clock)
-        return ModelState(breaker, times, ServiceTimes(0.0, self._clock), health)
+        gaps = ServiceTimes(0.0, self._clock)
+        return ModelState(breaker, times, gaps, health, state.reachable)
 
     # What may be sent where
 

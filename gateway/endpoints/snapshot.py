@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.accounting.spill import SpillControl
 from gateway.core.deadline import Clock
+from gateway.core.structs import value
 from gateway.core.types import (
     Classification,
     Decision,
+    Endpoint,
     EndpointSnapshot,
     InferenceRequest,
 )
-from gateway.endpoints.candidates import Candidate
+from gateway.endpoints.candidates import Candidate, ModelEpoch, Plan
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.recovery import sure_s
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import refused_why
+from gateway.scheduling.queue import ModelQueue
 from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.policy import Policy
+
+
+@value
+class Figures:
+    """A `Forecast`: what ranks an endpoint beside others that may serve a call."""
+
+    endpoint: Endpoint
+    price_usd: float
+    predicted_s: float
+    p50_s: float
+    waiting: int = 0  # counts in the cloud alone, where calls do not queue
 
 
 class Snapshots:
@@ -30,6 +46,7 @@ class Snapshots:
     ) -> None:
         self._candidates = registry.candidates
         self._queues = queues
+        self._calls = queues.calls
         self._executions = queues.executions
         self._clouds = clouds
         self._spill = spill
@@ -38,18 +55,71 @@ class Snapshots:
     def decide(
         self, request: InferenceRequest, classification: Classification, policy: Policy
     ) -> Decision:
-        """What the policy makes of the states of now. Raises what it does."""
-        snapshots = self.snapshot(request, classification.restricted)
-        return policy.decide(request, classification, snapshots)
+        """What the policy makes of the states of now. Raises what it does. Where the call may go
+        is found out once in an epoch of its model, for all calls of its shape."""
+        epoch = self._candidates.epoch(request.model)
+        if epoch.steady and not epoch.special(request):
+            if epoch.policy is not policy:
+                epoch.policy = policy
+                epoch.plans.clear()
+            shape = (request.payload.operation, request.zones, classification.restricted)
+            plan = epoch.plans.get(shape)
+            if plan is None:
+                plan = epoch.plans[shape] = self._plan(epoch, request, classification, policy)
+            if plan.eligible.attempts and (not plan.clouds or self._open(plan, request)):
+                return self._placed(epoch, plan, request, policy)
+        return policy.decide(request, classification, self.snapshot(request))
 
-    def snapshot(self, request: InferenceRequest, restricted: bool) -> tuple[EndpointSnapshot, ...]:
+    def _plan(
+        self,
+        epoch: ModelEpoch,
+        request: InferenceRequest,
+        classification: Classification,
+        policy: Policy,
+    ) -> Plan:
+        """For calls of this shape, were every endpoint idle and the cloud open."""
+        idle = [replace(state, room=True) for state in self._snapshot(request, closed="")]
+        eligible = policy.eligible(request, classification, idle)
+        clouds = tuple([epoch.all[number].name for number in eligible.cloud])
+        return Plan(eligible, clouds, self._queue(epoch, request))
+
+    def _open(self, plan: Plan, request: InferenceRequest) -> bool:
+        """Whether the cloud takes the call, wherever it may go there."""
+        if self._spill.closed(request.tenant):  # guard: S5.cloud-closed
+            return False
+        return all([self._clouds.takes_another(name, request.model) for name in plan.clouds])
+
+    def _placed(
+        self, epoch: ModelEpoch, plan: Plan, request: InferenceRequest, policy: Policy
+    ) -> Decision:
+        eligible, figures = plan.eligible, []
+        predicted_s: dict[str, float] = {}
+        queued_s: float | None = None
+        for candidate in epoch.all:
+            times = candidate.model_state.times
+            if not candidate.onprem:
+                s = times.slow_s
+            elif queued_s is not None:
+                s = queued_s
+            else:
+                s = queued_s = self._queued_s(plan.queue, request, times.usual_s)
+            predicted_s[candidate.name] = round(s, 6)
+            if len(eligible.attempts) > 1:
+                figures.append(Figures(candidate.endpoint, candidate.price_usd, s, times.usual_s))
+        return policy.place(request, eligible, predicted_s, figures)
+
+    def snapshot(self, request: InferenceRequest) -> tuple[EndpointSnapshot, ...]:
         """The state of every endpoint that may serve the request's model."""
+        return self._snapshot(request, self._spill.closed(request.tenant))
+
+    def _snapshot(self, request: InferenceRequest, closed: str) -> tuple[EndpointSnapshot, ...]:
+        """`closed`: why no call of its tenant may leave; empty when one may."""
         model, now_s = request.model, self._clock()
-        onprem: tuple[float, int] | None = None  # its predicted seconds, and how many wait
-        closed: str | None = None
+        queued_s: float | None = None
         snapshots = []
-        candidates = self._candidates.for_model(model)
-        for candidate in candidates.all:
+        epoch = self._candidates.epoch(model)
+        queue = self._queue(epoch, request)
+        for candidate in epoch.all:
             state, model_state = candidate.state, candidate.model_state
             times = model_state.times
             if model_state.suspects:
@@ -58,19 +128,15 @@ class Snapshots:
             #   or self._spill.closed(request.tenant)
             why = refused_why(state, model_state, request.tenant)
             if candidate.onprem:
-                if onprem is None:  # all of them have one queue
-                    servers = candidates.server_group(request)
-                    onprem = (
-                        self._queued(request, servers, now_s) if servers else (times.usual_s, 0)
-                    )
-                predicted_s, waiting = onprem
+                if queued_s is None:
+                    queued_s = self._queued_s(queue, request, times.usual_s)
+                predicted_s = queued_s
+                waiting = 0 if queue is None else queue.waiting
                 room, batch = (
                     True,
                     self._executions.execution(model, candidate.name).together,
                 )
             else:
-                if closed is None:
-                    closed = self._spill.closed(request.tenant)
                 why = why or closed  # guard: S5.cloud-closed
                 predicted_s = times.slow_s
                 room = self._clouds.takes_another(candidate.name, model)
@@ -97,13 +163,20 @@ class Snapshots:
             ))  # fmt: skip
         return tuple(snapshots)
 
-    def _queued(
-        self, request: InferenceRequest, servers: tuple[str, ...], now_s: float
-    ) -> tuple[float, int]:
-        """Seconds to the whole answer were the call queued now, and how many calls wait there."""
-        queue, size = self._queues.queue(request.model, servers), self._queues.calls.size(request)
-        onprem_s = queue.scheduling.completion_s(size, request.deadline.at_s, now_s)
-        return onprem_s, queue.waiting
+    def _queue(self, epoch: ModelEpoch, request: InferenceRequest) -> ModelQueue | None:
+        """That of all servers that may serve the call."""
+        servers = epoch.server_group(request)
+        return self._queues.queue(request.model, servers) if servers else None
+
+    def _queued_s(
+        self, queue: ModelQueue | None, request: InferenceRequest, usual_s: float
+    ) -> float:
+        """Seconds to the whole answer were the call queued now. `usual_s`: where there is no queue
+        for it."""
+        if queue is None:
+            return usual_s
+        size = self._calls.size(request)
+        return queue.scheduling.completion_s(size, request.deadline.at_s, self._clock())
 
 
 def _back_in_s(candidate: Candidate, tenant: str) -> float | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.timeouts import EARLY_S, Slot, TimerWheel, running_task, running_wheel
+from gateway.core.timeouts import EARLY_S, TimerWheel, Wait, running_wheel
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
@@ -28,7 +27,7 @@ from gateway.scheduling.routing.estimate import ServiceTimes
 _UNHEARD: Final = (CancelledError, DeadlineExceeded)  # who gave up has heard nothing
 
 
-class AttemptTimeout:
+class AttemptTimeout(Wait):
     """A call that waits at its lane for its answer to begin, or for the next frame of it.
 
     `with waiting.waits(...): await ...` cancels what is waited for and raises TimeoutError at its
@@ -40,10 +39,6 @@ class AttemptTimeout:
     ends_s = 0.0  # on the clock of the lane
     begun = False  # it has no other place any more
     may_last = False  # beyond its end: `last_check` is asked then
-    ran_out = False  # its end has come, and it was told
-    _task: asyncio.Task[object] | None = None
-    _cancelling = 0
-    _slot: Slot = {}  # noqa: RUF012 - no slot: nothing is ever in it
     _slot_s = 0.0  # the time of its slot
 
     @property
@@ -59,8 +54,7 @@ class AttemptTimeout:
 
     def waits(self, ends_s: float, now_s: float) -> AttemptTimeout:
         """From now until then; to be entered at once. Raises RuntimeError where no task runs."""
-        task = self._task = running_task()
-        self._cancelling = task.cancelling()
+        self._begins()
         self.ends_s = ends_s
         if ends_s < self._slot_s or self not in self._slot:
             self._stand_at(ends_s, now_s, running_wheel())
@@ -96,18 +90,12 @@ class AttemptTimeout:
             self.model_state.health.answers.heard(self)
         else:
             self.model_state.health.answers.gave_up(self)
-        # guard: A10.waiting-task -> task = self._task
-        task, self._task = self._task, None  # which may have this as its result, or in its failure
-        if self.ran_out:
-            self.ran_out = False
-            assert task is not None
-            if task.uncancel() <= self._cancelling and kind is CancelledError:
-                raise TimeoutError from error
+        self._ends(error)
 
     def ends_by(self, at_s: float, now_s: float) -> None:
         """At the latest, from now on."""
         self.may_last = False
-        if at_s < self.ends_s and not self.ran_out:  # guard: A6.fired-limits minus 2
+        if at_s < self.ends_s and not self.expired:  # guard: A6.fired-limits minus 2
             self.ends_s = at_s
             self._stand_at(at_s, now_s, running_wheel())
 
@@ -118,9 +106,14 @@ class AttemptTimeout:
             self.last_check()
         if self.ends_s > now_s + EARLY_S:
             self._stand_at(self.ends_s, now_s, running_wheel())
-        elif self._task is not None:
-            self.ran_out = True
-            self._task.cancel()
+        else:
+            self._cancel()
+
+
+class Epoch(Protocol):
+    """What was made of states as they are, and holds until one of them changes."""
+
+    over: bool
 
 
 @dataclass(slots=True)
@@ -131,13 +124,37 @@ class ModelState:
     times: ServiceTimes
     gaps: ServiceTimes  # between two frames of a stream
     health: ModelHealth
+    reachable: bool = False  # its endpoint is up, and not drained
     in_flight: int = 0
     waiting: dict[AttemptTimeout, float] = field(init=False)
     suspects: Suspects = field(init=False)
+    steady: bool = True
+    """Its breaker is closed, nobody is suspected, and it is neither slow nor starting slowly: what
+    may be sent there depends neither on the time nor on the caller."""
+    usual: bool = False  # steady and reachable: any call may be sent there
+    epochs: dict[Epoch, None] = field(default_factory=dict)
+    """Those that end when this changes."""
 
     def __post_init__(self) -> None:
-        self.waiting = cast("dict[AttemptTimeout, float]", self.health.answers.waiting)
-        self.suspects = Suspects(self.health.clock)
+        health = self.health
+        self.waiting = cast("dict[AttemptTimeout, float]", health.answers.waiting)
+        self.suspects = Suspects(health.clock, self.changed)
+        self.breaker.changed = health.changed = health.slow_start.changed = self.changed
+        self.changed()
+
+    def changed(self) -> None:
+        """Something has changed that decisions depend on, beside how busy it is."""
+        health = self.health
+        self.steady = not (
+            self.breaker.open_until_s
+            or self.suspects
+            or health.slow_since_s is not None
+            or health.slow_start.going
+        )
+        self.usual = self.steady and self.reachable
+        for epoch in self.epochs:
+            epoch.over = True  # guard: S11.state-change
+        self.epochs.clear()
 
     @property
     def gap_s(self) -> float:
@@ -176,8 +193,6 @@ class EndpointState:
     onprem: OnPremBackend | None
     cloud: CloudBackend | None
     inspector: Inspector | None
-    up: bool = False
-    drained: bool = False  # by an operator: it gets no new calls
     in_flight: int = 0
     model_states: ModelStates = field(default_factory=ModelStates)
     on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
@@ -190,6 +205,38 @@ class EndpointState:
     rows: dict[tuple[str, str], TriedRows] = field(default_factory=dict)  # by model, version there
     unbatched: dict[str, RowVerdict] = field(default_factory=dict)
     """Models, by their names here, of which the server could join calls, and must not."""
+    _up: bool = False
+    _drained: bool = False
+
+    @property
+    def up(self) -> bool:
+        return self._up
+
+    @up.setter
+    def up(self, up: bool) -> None:
+        if up is not self._up:
+            self._up = up
+            self._reached()
+
+    @property
+    def drained(self) -> bool:
+        """By an operator: it gets no new calls."""
+        return self._drained
+
+    @drained.setter
+    def drained(self, drained: bool) -> None:
+        if drained is not self._drained:
+            self._drained = drained
+            self._reached()
+
+    @property
+    def reachable(self) -> bool:
+        return self._up and not self._drained
+
+    def _reached(self) -> None:
+        for model_state in self.model_states.values():
+            model_state.reachable = self.reachable
+            model_state.changed()  # guard: S11.endpoint-change
 
     def give_up_waiting(
         self, which: Callable[[AttemptTimeout], bool] = lambda waiting: True
@@ -230,6 +277,8 @@ class EndpointState:
 
 def refused_why(state: EndpointState, model_state: ModelState, tenant: str) -> str:
     """Why no call of this caller may go there now; empty when one may."""
+    if model_state.usual:
+        return ""
     why = unavailable_why(state, model_state)
     # guard: A6.caller-ejection
     if not why and model_state.suspects.suspended and model_state.suspects.refuses(tenant):

@@ -241,13 +241,10 @@ class RunningAttempt(AttemptTimeout):
     def _still_available(self) -> None:
         """An endpoint may fail while a call waits in its queue or at another one; then the call
         tries its next place at once instead of an endpoint that is known to be out (A6)."""
-        endpoint, model_state = self.endpoint, self.model_state
-        # guard: A6.ejected-reroute -> why = ''
-        why = refused_why(self.state, model_state, self.request.tenant)
-        if not why and model_state.health.slow_since_s is not None:
-            why = self._better_elsewhere()
-        if why:
+        # guard: A6.ejected-reroute
+        if not self.model_state.usual and (why := self._refused_why()):
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
+        endpoint = self.endpoint
         cloud = endpoint.zone is CLOUD
         # guard: S2.cloud-recheck -> if cloud and not endpoint.name:
         if cloud and not self.services.clouds.takes_another(endpoint.name, self.request.model):
@@ -255,10 +252,12 @@ class RunningAttempt(AttemptTimeout):
                 "the cloud has as many calls as it takes", (endpoint.name,), retry_after_s=1.0
             )
 
-    def _better_elsewhere(self) -> str:
-        if self.classification.restricted or self.decision.attempts[-1] is self.endpoint:
-            return ""
-        return "slow" if self.model_state.health.state == "slow" else ""
+    def _refused_why(self) -> str:
+        why = refused_why(self.state, self.model_state, self.request.tenant)
+        if why or self.model_state.health.state != "slow":
+            return why
+        better_elsewhere = self.decision.attempts[-1] is not self.endpoint
+        return "slow" if better_elsewhere and not self.classification.restricted else ""
 
     def _open(self) -> Awaitable[ReplyStream]:
         state, request = self.state, self.request
@@ -370,7 +369,7 @@ class RunningAttempt(AttemptTimeout):
         cost = tariff.on_the_premises(self.served, share_ns, usage)
         if self.classification.restricted or not self.answered:
             return cost
-        cloud = self.services.registry.candidates.for_model(self.request.model).cheapest_cloud
+        cloud = self.services.registry.candidates.epoch(self.request.model).cheapest_cloud
         if cloud is None:
             return cost
         return tariff.compared(cost, tariff.instead(self.request, cloud, usage, self.frames))

@@ -49,9 +49,7 @@ class SnapshotsPort(Protocol):
         """What the policy makes of a snapshot of now."""
         ...
 
-    def snapshot(
-        self, request: InferenceRequest, restricted: bool
-    ) -> Sequence[EndpointSnapshot]: ...
+    def snapshot(self, request: InferenceRequest) -> Sequence[EndpointSnapshot]: ...
 
 
 class EntryPort(Protocol):
@@ -108,7 +106,7 @@ class DecisionMaker:
             )
         if account is not None and self.shadows is None:
             return self.snapshots.decide(request, classification, self._policy)
-        states = self.snapshots.snapshot(request, classification.restricted)
+        states = self.snapshots.snapshot(request)
         if account is not None and self.shadows is not None:
             self.shadows.see(request, classification, states, account)
         return self._policy.decide(request, classification, states)
@@ -118,7 +116,7 @@ class DecisionMaker:
     ) -> None:
         """A call that is sent as it was foreseen."""
         if self.shadows is not None:
-            states = self.snapshots.snapshot(request, classification.restricted)
+            states = self.snapshots.snapshot(request)
             self.shadows.see(request, classification, states, account)
 
     def foresee(self, request: InferenceRequest, classification: Classification) -> Decision:
@@ -208,10 +206,10 @@ class Explainer:
             self._accounts.log.check()  # guard: O3.audit
             self._limits.check(request)  # guard: O3.limits
         except GatewayError as refusal:
-            states = decisions.snapshots.snapshot(request, classification.restricted)
+            states = decisions.snapshots.snapshot(request)
             return Explanation(classification, states, None, refusal)
         while True:
-            states = decisions.snapshots.snapshot(request, classification.restricted)
+            states = decisions.snapshots.snapshot(request)
             if (other := await decisions.instead(request, classification)) is not None:
                 instead, decision = other
                 instead.forget()

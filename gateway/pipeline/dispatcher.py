@@ -62,6 +62,7 @@ class Dispatcher:
     ) -> None:
         """`queues`: of this gateway, unless servers are shared with other gateways."""
         self._registry = parts.registry
+        self._candidates = parts.registry.candidates
         self._catalog = parts.registry.catalog
         self._clouds = parts.clouds
         self._recovery = parts.recovery
@@ -137,7 +138,7 @@ class Dispatcher:
         """A turn at one of the on-prem servers. None: there is none for this call, or it is to
         leave."""
         request, classification = route.request, route.clearance.classification
-        servers = self._registry.candidates.server_group(request)
+        servers = self._candidates.epoch(request.model).server_group(request)
         if (route.last is not None or route.losses) and not self._another_server(route, servers):
             route.onprem = False
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from typing import Final, Protocol
 
 from gateway.core.structs import value
@@ -47,7 +47,7 @@ class QueuedCall:
     def __post_init__(self) -> None:
         if self.restricted and self.leave is FREELY:
             raise ValueError("a restricted call may not leave")
-        if not (isfinite(self.deadline_s) and self.work > 0 and self.penalty >= 0):
+        if not (-inf < self.deadline_s < inf and self.work > 0 and self.penalty >= 0):
             raise ValueError("a call needs a finite deadline, work above 0 and a penalty")
         if self.rows < 1:
             raise ValueError("a call takes a place of a batch")

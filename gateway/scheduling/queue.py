@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from gateway.core import timeouts
 from gateway.core.deadline import Clock, Deadline
@@ -61,7 +60,7 @@ class ServerNow:
 class QueueConditions:
     """Read before every decision."""
 
-    servers: Iterable[ServerNow]
+    servers: tuple[ServerNow, ...]
     cloud_room: float  # how many calls the cloud takes now; 0 when none may leave
 
 
@@ -130,6 +129,7 @@ class ModelQueue:
         self._acting = False
         self._moved = False  # a server went up or down, and those who wait have not been told
         self._timer = WakeTimer()
+        self._servers: tuple[ServerNow, ...] = ()  # as they were read last
         self._known: dict[str, ServerNow] = {}
         self._up: frozenset[str] = frozenset()  # of these
         self.on_gpus: dict[str, int] = {}
@@ -142,12 +142,6 @@ class ModelQueue:
     async def enter(self, call: QueuedCall, deadline: Deadline) -> Grant:
         """Wait for a turn at one of the servers. Raises Spilled when the call is to leave, NoServer
         when there is none left, Saturated, DeadlineUnmeetable or DeadlineExceeded."""
-        turn = self.ask(call, deadline)
-        return turn if isinstance(turn, Grant) else await turn
-
-    def ask(self, call: QueuedCall, deadline: Deadline) -> Grant | Coroutine[Any, Any, Grant]:
-        """The turn, where it is there at once, as mostly; else what waits for it, which has to be
-        awaited: the call stands in the queue. Raises NoServer, and then it does not."""
         since_s = self._clock()
         self._refresh(since_s)
         if self._todo or self._moved:
@@ -158,14 +152,18 @@ class ModelQueue:
         actions = self.scheduling.arrive(call, since_s)
         if len(actions) == 1 and not (self._todo or self._moved):
             first = actions[0]
-            if type(first) is Release and len(first.calls) == 1 and first.calls[0] is call:
+            if type(first) is Release and first.calls == (call,):
                 self._acted_on()
-                return Grant(self, call, first.server, 0.0)
+                return Grant(self, call, first.server, 0.0)  # at once, as mostly
+        return await self._turn(call, self._stand(call, actions), deadline, since_s)
+
+    def _stand(self, call: QueuedCall, actions: list[Action]) -> asyncio.Future[str]:
+        """The call stands in the queue while `actions` are carried out."""
         granted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiters[call.id] = _Waiter(call, granted)
         self._todo.extend(actions)
         self._act()
-        return self._turn(call, granted, deadline, since_s)
+        return granted
 
     async def _turn(
         self,
@@ -283,11 +281,13 @@ class ModelQueue:
             self.acted()
 
     def _refresh(self, now_s: float) -> None:
-        around, known = self.read_conditions(), self._known
+        around = self.read_conditions()
         self.scheduling.limits.cloud_room = around.cloud_room
-        for server in around.servers:
-            if known.get(server.name) is not server:
-                self._saw(server, now_s)
+        if around.servers is not self._servers:
+            self._servers = around.servers
+            for server in around.servers:
+                if self._known.get(server.name) is not server:
+                    self._saw(server, now_s)
 
     def _saw(self, server: ServerNow, now_s: float) -> None:
         scheduling, known = self.scheduling, self._known.get(server.name)

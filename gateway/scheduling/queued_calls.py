@@ -38,6 +38,19 @@ class Weights:
         return usd * (self.restricted_factor if restricted else 1.0)
 
 
+class _Meters(dict[str, WorkMeter]):
+    """By model. One that nobody has asked for yet is made then."""
+
+    __slots__ = ("_executions",)
+
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
+
+    def __missing__(self, model: str) -> WorkMeter:
+        meter = self[model] = WorkMeter(self._executions.rows(model) > 1)
+        return meter
+
+
 class QueuedCalls:
     """Makes a `QueuedCall` of a request, by the work of its model's calls and the latency of the
     cloud, which it learns."""
@@ -48,8 +61,7 @@ class QueuedCalls:
         """`expected_s`: of an endpoint, the service time that its settings expect."""
         self._weights = weights
         self._expected_s = expected_s
-        self._executions = executions
-        self._meters: dict[str, WorkMeter] = {}  # by model
+        self._meters = _Meters(executions)
         self._latencies: dict[tuple[str, str], CloudLatency] = {}  # by endpoint and model
         self._numbers = itertools.count(1)
 
@@ -60,11 +72,11 @@ class QueuedCalls:
         clouds: Iterable[CloudCandidate],
         avoid: frozenset[str] = frozenset(),
     ) -> QueuedCall:
-        return self.weighed(request, self.size(request), restricted, clouds, self._weights, avoid)
+        size = self._meters[request.model].size(request)
+        return self.weighed(request, size, restricted, clouds, self._weights, avoid)
 
     def size(self, request: InferenceRequest) -> CallSize:
-        meter = self._meters.get(request.model) or self._meter(request.model)
-        return meter.size(request)
+        return self._meters[request.model].size(request)
 
     def weighed(
         self,
@@ -112,13 +124,13 @@ class QueuedCalls:
 
     def entered(self, model: str, call: QueuedCall) -> None:
         """One more call, by which work is measured from now on."""
-        self._meter(model).observe(call.work)
+        self._meters[model].observe(call.work)
 
     def cloud_answered(self, endpoint: str, request: InferenceRequest, took_s: float) -> None:
         """Of a model without a queue here nobody ever asks."""
         meter = self._meters.get(request.model)
         if meter is not None:
-            self._latency(endpoint, request.model).observe(meter.estimate(request), took_s)
+            self._latency(endpoint, request.model).observe(meter.size(request).work, took_s)
 
     def measure_anew(self, model: str) -> None:
         """Its batches are others now."""
@@ -137,12 +149,6 @@ class QueuedCalls:
         for model in models:
             if model in before._meters:
                 self._meters[model] = before._meters[model]
-
-    def _meter(self, model: str) -> WorkMeter:
-        meter = self._meters.get(model)
-        if meter is None:
-            meter = self._meters[model] = WorkMeter(self._executions.rows(model) > 1)
-        return meter
 
     def _latency(self, endpoint: str, model: str) -> CloudLatency:
         latency = self._latencies.get((endpoint, model))

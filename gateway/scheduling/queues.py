@@ -57,7 +57,7 @@ class ModelQueues:
         self.gpus = GpuTurns()
         self._new_scheduler = new_scheduler
         self._expected_s = expected_s
-        self.read_conditions: Callable[[str, Sequence[str]], QueueConditions] = _nothing_to_read
+        self.read_conditions: Callable[[str, tuple[str, ...]], QueueConditions] = _nothing_to_read
         """Of a model and its servers, what these and the cloud take now; set before any call."""
         self._clock = clock
         self._measured = measured
@@ -65,13 +65,12 @@ class ModelQueues:
         self.changes = 0
         """Times that queues changed: a server told something of itself, or a version before this
         one left its queues."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called each of these times."""
 
-    def queue(self, model: str, servers: Sequence[str]) -> ModelQueue:
-        key = (model, tuple(servers))
-        queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = self._new(key)
-        return queue
+    def queue(self, model: str, servers: tuple[str, ...]) -> ModelQueue:
+        key = (model, servers)
+        return self._queues.get(key) or self._new(key)
 
     def __iter__(self) -> Iterator[tuple[Key, ModelQueue]]:
         return iter(self._queues.items())
@@ -87,7 +86,7 @@ class ModelQueues:
         )  # fmt: skip
         for name, instances in layout.instances.items():
             scheduler.grow(name, instances, self._clock())
-        queue = ModelQueue(
+        queue = self._queues[key] = ModelQueue(
             scheduler, partial(self.read_conditions, model, servers), self._clock,
             acted=self.gpus.passing(layout.shared),
         )  # fmt: skip
@@ -114,7 +113,7 @@ class ModelQueues:
         before, execution = self.executions.learn(model, server, learned)
         if before == execution:
             return
-        self.changes += 1
+        self._count_change()
         self.calls.measure_anew(model)
         for key in [k for k in self._queues if k[0] == model and server in k[1]]:
             if before.one_by_one != execution.one_by_one or before.apart != execution.apart:
@@ -174,7 +173,11 @@ class ModelQueues:
         self.calls.take_over(before.calls, servers, {model for model, _ in shared})
         for (model, name), execution in previous.items():
             self.learn(model, name, execution)
+        self._count_change()
+
+    def _count_change(self) -> None:
         self.changes += 1
+        self.changed()  # guard: S11.batches-change
 
     def _adopt(self, key: Key, queue: ModelQueue) -> None:
         model, servers = key
@@ -193,7 +196,7 @@ class ModelQueues:
             self.gpus.leave(queue)
 
 
-def _nothing_to_read(model: str, servers: Sequence[str]) -> QueueConditions:
+def _nothing_to_read(model: str, servers: tuple[str, ...]) -> QueueConditions:
     raise AssertionError("the queues are not put together yet")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from gateway.scheduling.best_set.batcher import Batcher
 from gateway.scheduling.best_set.releases import BatchReleases
@@ -26,12 +26,13 @@ from gateway.scheduling.calls import (
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.servers.events import GroupEvents
 from gateway.scheduling.servers.group import Servers
 from gateway.scheduling.servers.sharing import SharedGpu
 from gateway.scheduling.tuning import DEFAULT, Tuning
 
 
-class Scheduler:
+class Scheduler(GroupEvents):
     """See the module. Every spill takes one of `limits.cloud_room`. `round_trip_s` is the network's
     part of an answer's time. `lead_s` is how long before the end of the running batch the next one
     is sent; 0 sends it on completion, None twice the network's time and two sigma of the
@@ -71,12 +72,13 @@ class Scheduler:
 
     def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         """A new call, or one that could not leave after all. Its id must not be waiting."""
-        if call.id in self._positions:
+        positions = self._positions
+        if call.id in positions:
             raise ValueError(f"call {call.id} is waiting already")
-        if len(self._positions) >= self.tuning.max_waiting:  # guard: A1.queue-limit
+        if len(positions) >= self.tuning.max_waiting:  # guard: A1.queue-limit
             return [self._selection.turn_away(call, now_s)]
         position = self._valuation.position(call, now_s)
-        if not (self._positions or call.avoid):
+        if not (positions or call.avoid):
             actions = self._at_once(call, position, now_s)
             if actions is not None:
                 return actions
@@ -98,12 +100,11 @@ class Scheduler:
         # guard: S4.express-deadline
         if end_s * stretch > position.due_s - now_s:
             return None
-        instance = servers.at_once(idle, now_s, self.lead_s != 0.0)
+        instance = servers.send_at_once(call, idle, now_s, self.lead_s != 0.0)
         if instance is None:
             return None
         if call.rows >= self.limits.max_batch:
             self._batcher.went_full()
-        servers.send_one(instance, call, now_s)
         self._waiting.put_off.served(call.id)
         self._rest()
         return [Release(instance.server, (call,))]
@@ -114,7 +115,7 @@ class Scheduler:
         if call.id not in self._positions:
             return []
         self._waiting.remove(call.id)
-        self._waiting.join(call, self._valuation.position(call, now_s))
+        self._join(call, now_s)
         return self._decide(now_s)
 
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
@@ -127,8 +128,6 @@ class Scheduler:
         return self.ended(call_id, False, now_s)
 
     def ended(self, call_id: int | str, answered: bool, now_s: float) -> list[Action]:
-        """A released call ended. One that was not answered says nothing of its batch's time: bring
-        it back with `arrive` if it is to be tried again."""
         if not self.servers.ended(call_id, now_s, answered):
             return []
         if not self._positions:
@@ -138,36 +137,12 @@ class Scheduler:
         return self._decide(now_s)
 
     def tick(self, now_s: float) -> list[Action]:
-        """The time is `wake_s`, or something outside has changed (`limits`)."""
         self._room_made = True
         return self._decide(now_s)
 
     def mark_up(self, name: str, up: bool, now_s: float) -> list[Action]:
-        """A server that is down gets no more batches. Calls that it has stay its own until they are
-        told of."""
         self._room_made |= up
-        self.servers.mark_up(name, up)
-        return self._decide(now_s)
-
-    def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
-        """At most so many calls are with that server at once; inf: as many as two batches hold."""
-        self.servers.limit(name, calls)
-        return self._decide(now_s)
-
-    def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
-        """So many of a server's instances execute batches side by side. It only grows."""
-        self.servers.grow(name, instances)
-        return self._decide(now_s)
-
-    def take_over(
-        self, sent: Iterable[tuple[str, QueuedCall]], waiting: Iterable[QueuedCall], now_s: float
-    ) -> list[Action]:
-        """The calls of another that decided until now: those with a server, and those that wait."""
-        for name, call in sent:
-            self.servers.adopt(name, call, now_s)
-        for call in tuple(waiting):
-            self._waiting.join(call, self._valuation.position(call, now_s))
-        return self._decide(now_s)
+        return super().mark_up(name, up, now_s)
 
     # What is asked
 
@@ -196,6 +171,9 @@ class Scheduler:
         return float(start_s + ahead_s / len(up) + model.predict_s(size.work))
 
     # The decision
+
+    def _join(self, call: QueuedCall, now_s: float) -> None:
+        self._waiting.join(call, self._valuation.position(call, now_s))
 
     def _decide(self, now_s: float) -> list[Action]:
         if not self._positions:

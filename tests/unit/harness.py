@@ -467,8 +467,8 @@ class Rig:
         return {what: count for what, count in held.items() if count}
 
 
-def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointSnapshot:
-    snapshots = rig.snapshots.snapshot(request(budget_s=5.0), restricted)
+def state_of(rig: Rig, name: str) -> EndpointSnapshot:
+    snapshots = rig.snapshots.snapshot(request(budget_s=5.0))
     return next(s for s in snapshots if s.endpoint.name == name)
 
 

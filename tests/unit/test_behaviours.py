@@ -23,7 +23,7 @@ from tests.simulation.mutations import MUTATIONS
 RANGES = {
     "C": range(13, 19),
     "D": range(1, 7),
-    "S": range(1, 11),
+    "S": range(1, 12),
     "A": range(1, 11),
     "B": range(1, 10),
     "M": range(5, 6),

@@ -25,13 +25,13 @@ def test_the_candidates_of_a_model_are_kept_until_the_catalog_changes() -> None:
     async def main() -> None:
         rig, catalog = Rig(onprem(), cloud()), _catalog()
         candidates = CandidateIndex(catalog, rig.registry.states, rig.registry.model_state)
-        before = candidates.for_model(MODEL)
+        before = candidates.epoch(MODEL)
         assert [candidate.name for candidate in before.all] == ["gpu"]
-        assert candidates.for_model(MODEL) is before
+        assert candidates.epoch(MODEL) is before
         catalog.add_undeclared("cloud", [MODEL])
-        assert [candidate.name for candidate in candidates.for_model(MODEL).all] == ["gpu", "cloud"]
+        assert [candidate.name for candidate in candidates.epoch(MODEL).all] == ["gpu", "cloud"]
         with pytest.raises(UnknownModel):
-            candidates.for_model("no such model")
+            candidates.epoch("no such model")
 
     run(main())
 

@@ -117,7 +117,7 @@ def test_an_endpoint_that_says_when_to_come_back_is_left_alone_until_then() -> N
             await rig.call(request(f"clear2{i}"))
         assert len(rig.sites["a"].connector.seen) == 1
         await asyncio.sleep(3.0)
-        state = {s.endpoint.name: s for s in rig.snapshots.snapshot(request("clear3"), False)}
+        state = {s.endpoint.name: s for s in rig.snapshots.snapshot(request("clear3"))}
         assert state["a"].room
 
     run(main())

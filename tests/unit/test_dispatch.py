@@ -378,7 +378,7 @@ def test_an_attempt_that_never_left_costs_nothing() -> None:
         account = CallAccount(rig.accounts, call)
         rig.registry.states["gpu"].up = True
         found = await rig.classifier.classify(call)
-        states = rig.snapshots.snapshot(call, restricted=False)
+        states = rig.snapshots.snapshot(call)
         decision = Policy().decide(call, found, states)
         rig.registry.states["gpu"].up = False
         with pytest.raises(NoEligibleEndpoint):

@@ -327,6 +327,7 @@ def codes_of(section: str) -> set[str]:
 
 def test_every_code_of_a_placement_is_documented() -> None:
     assert "failover" in strings("pipeline/pipeline.py")
+    assert "latency_critical" in strings("scheduling/routing/policy.py")
     queues = (
         "scheduling/best_set/selection.py",
         "scheduling/rules/baselines.py",
@@ -335,7 +336,9 @@ def test_every_code_of_a_placement_is_documented() -> None:
     )
     leaving = {s for module in queues for s in strings(module) if s.startswith("spill_")}
     assert codes_of("Placement") == (
-        returned("scheduling/routing/policy.py", "_reason") | leaving | {"failover"}
+        returned("scheduling/routing/policy.py", "_reason")
+        | leaving
+        | {"failover", "latency_critical"}
     )
 
 

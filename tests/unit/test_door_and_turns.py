@@ -193,7 +193,7 @@ async def test_an_endpoint_that_goes_down_in_the_moment_of_a_deadline_is_noticed
     told: list[str] = []
 
     def goes_down() -> None:
-        assert waiting.ran_out
+        assert waiting.expired
         state.give_up_waiting()
         told.append("down")
 

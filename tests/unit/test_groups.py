@@ -62,7 +62,7 @@ class Rig:
 
     @staticmethod
     def _around(model: str, servers: Sequence[str]) -> QueueConditions:
-        return QueueConditions([ServerNow(name, True) for name in servers], 0.0)
+        return QueueConditions(tuple([ServerNow(name, True) for name in servers]), 0.0)
 
 
 def asked(**changes: Any) -> InferenceRequest:
@@ -86,7 +86,7 @@ def test_a_queue_begins_with_what_was_measured_where_calls_make_batches(
     async def main() -> None:
         rig = Rig(gpu=Execution(rows=8, one_by_one=alone))
         rig.measured["gpu"] = Prior(0.004, 0.001)
-        rig.groups.queue("m", ["gpu"])
+        rig.groups.queue("m", ("gpu",))
         assert rig.made[0].first_s == pytest.approx(first_s)
 
     run(main())

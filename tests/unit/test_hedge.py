@@ -226,7 +226,7 @@ def test_a_place_outside_the_allowed_zones_is_no_second_try() -> None:
             await rig.call(request(f"clear{i}"))
         call = request("clear", 10.0)
         found = await rig.classifier.classify(call)
-        states = rig.snapshots.snapshot(call, restricted=False)
+        states = rig.snapshots.snapshot(call)
         decision = replace(Policy().decide(call, found, states), zones=ONPREM_ONLY)
         assert [e.name for e in decision.attempts] == ["gpu", "cloud"]
         account = CallAccount(rig.accounts, call)

@@ -103,7 +103,7 @@ def test_old_statistics_are_a_state_of_their_own_and_stop_nothing(how: str) -> N
         )  # fmt: skip
         (endpoint,) = status.report(watched.rig.registry.states)
         assert endpoint["statistics"] == "stale"
-        (state,) = watched.rig.snapshots.snapshot(request(), restricted=True)
+        (state,) = watched.rig.snapshots.snapshot(request())
         assert state.stale
         assert (await watched.rig.call(request("restricted"))).error is None, "calls go on"
         setattr(watched.told, how, False)
@@ -120,7 +120,7 @@ def test_while_statistics_are_old_the_own_count_of_calls_says_that_it_is_not_idl
         watched.told.refuses = True
         calls = [asyncio.create_task(watched.rig.call(request("restricted", 60))) for _ in range(5)]
         await asyncio.sleep(4)
-        (state,) = watched.rig.snapshots.snapshot(request(), restricted=True)
+        (state,) = watched.rig.snapshots.snapshot(request())
         assert state.stale
         assert (state.in_flight, state.waiting) == (2, 3)
         assert state.predicted_s > state.p50_s
@@ -136,7 +136,7 @@ def test_a_server_without_statistics_is_not_called_stale() -> None:
     async def main() -> None:
         rig = Rig(onprem())
         Scraping(rig.registry, rig.outcomes, rig.metrics, now_s)
-        (state,) = rig.snapshots.snapshot(request(), restricted=True)
+        (state,) = rig.snapshots.snapshot(request())
         assert not state.stale
 
     run(main())

@@ -59,7 +59,7 @@ async def test_a_wait_ends_at_its_time_and_leaves_nothing_behind(lane: ModelStat
         await call.wait(0.02)
     assert 0.01 <= now_s() - began_s < 0.2
     assert not lane.waiting
-    assert not call.waiting.ran_out
+    assert not call.waiting.expired
     await asyncio.sleep(0)  # no cancellation either
 
 
@@ -134,7 +134,7 @@ async def test_a_cancellation_that_comes_with_the_end_wins(lane: ModelState) -> 
             try:
                 await asyncio.sleep(10)
             except asyncio.CancelledError:
-                assert waiting.ran_out
+                assert waiting.expired
                 task.cancel()
                 raise
 

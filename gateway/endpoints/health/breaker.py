@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.core.deadline import Clock
@@ -24,6 +25,10 @@ _COOL_DOWN_S = 2.0
 _COOL_DOWN_MAX_S = 30.0
 _PROBE_S = 30.0
 _RELAPSE_S = 10.0  # failing again so soon after it was brought back doubles the dwell
+
+
+def unwatched() -> None:
+    """In the place of a watcher of changes, where there is none."""
 
 
 @dataclass(slots=True)
@@ -40,6 +45,8 @@ class Breaker:
     by_canary: bool = False  # no call is let through: canaries bring it back
     dwell_s: float = 1.0
     dwell_max_s: float = _COOL_DOWN_MAX_S
+    changed: Callable[[], None] = unwatched
+    """Called when it has opened or closed."""
     _next_dwell_s: float = 0.0
     _restored_s: float = -math.inf
     _probing_until_s: float = 0.0
@@ -72,7 +79,7 @@ class Breaker:
         if epoch != self.epoch:  # guard: A6.stale-outcomes
             return
         if self.open_until_s:
-            self.open_until_s, self.cool_down_s, self.probing = 0.0, _COOL_DOWN_S, False
+            self._close()
         self.in_a_row = 0
         self.recent.append(False)
 
@@ -108,14 +115,19 @@ class Breaker:
         if self.closed:
             return
         self.epoch += 1
-        self.open_until_s, self.cool_down_s, self.probing = 0.0, _COOL_DOWN_S, False
         self._restored_s = self.clock()
+        self._close()
+
+    def _close(self) -> None:
+        self.open_until_s, self.cool_down_s, self.probing = 0.0, _COOL_DOWN_S, False
+        self.changed()  # guard: S11.breaker-change
 
     def _open(self, for_s: float) -> None:
         self.epoch += 1
         self.in_a_row, self.probing = 0, False
         self.recent.clear()
         self.open_until_s = (self.clock() + for_s) or _PROBE_S  # 0 would mean closed
+        self.changed()  # guard: S11.breaker-change
 
     def _dwell_s(self, was_closed: bool) -> float:
         """Hysteresis: what fails again as soon as it is back stays out for longer (S1)."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.config import HealthSettings
 from gateway.core.deadline import Clock
 from gateway.endpoints.health.answers import AwaitedAnswers
-from gateway.endpoints.health.breaker import Breaker
+from gateway.endpoints.health.breaker import Breaker, unwatched
 from gateway.endpoints.health.doubts import CanaryCause, Doubts
 from gateway.endpoints.health.patience import LatencyFigures
 from gateway.endpoints.health.slow_start import SlowStart
@@ -56,6 +57,9 @@ class ModelHealth:
     proven: bool = False  # a canary passed here once: from then on canaries decide
     slow_since_s: float | None = None
     usual_s: float = 0.0  # median service time before it became slow
+    changed: Callable[[], None] = unwatched
+    """Called when it has become slow, or is slow no more. Its breaker and its slow start have
+    their own."""
     hopeful: bool = False  # out, and all that is known since it came up or passed is good
     _passed: int = 0  # canaries in a row
     _needed: int = 1
@@ -147,6 +151,7 @@ class ModelHealth:
     def _slows(self, latencies: LatencyFigures) -> HealthChange:
         self.slow_since_s, self.usual_s = self.clock(), latencies.usual_s
         self._passed = 0
+        self.changed()  # guard: S11.slow-change
         return HealthChange.SLOWED
 
     # What the gateway does
@@ -178,6 +183,7 @@ class ModelHealth:
         self.answers.forget_silence()
         self.hopeful = True  # guard: A6.canary-wait True -> False
         self.slow_since_s = None
+        self.changed()  # guard: S11.slow-change
 
     def out_for_s(self) -> float | None:
         """Seconds until it could be back at the soonest; None while it is in."""

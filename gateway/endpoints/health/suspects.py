@@ -8,11 +8,12 @@ alone leave the endpoint out for that caller, as a breaker of its own (BEHAVIOUR
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.core.deadline import Clock
 from gateway.core.types import DocumentCall, InferenceRequest
-from gateway.endpoints.health.breaker import Breaker
+from gateway.endpoints.health.breaker import Breaker, unwatched
 from gateway.protocols import strictjson
 
 _MOST_CALLERS = 256
@@ -34,10 +35,11 @@ class Suspect:
 class Suspects:
     """Of one model on one endpoint, by tenant."""
 
-    __slots__ = ("_callers", "_clock", "_row", "suspended")
+    __slots__ = ("_callers", "_changed", "_clock", "_row", "suspended")
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, changed: Callable[[], None] = unwatched) -> None:
+        """`changed` is called when there is another caller, or one less."""
+        self._clock, self._changed = clock, changed
         self._callers: dict[str, Suspect] = {}
         self._row: dict[str, int] = {}  # failures since the last answer, by tenant
         self.suspended = 0
@@ -87,6 +89,7 @@ class Suspects:
             suspect.breaker.recent.clear()
         if suspect.breaker.closed and not any(suspect.breaker.recent):
             del self._callers[tenant]
+            self._changed()  # guard: S11.suspects-change
 
     def refuses(self, tenant: str) -> bool:
         """Whether the endpoint is out for this caller."""
@@ -115,6 +118,7 @@ class Suspects:
         self._callers.clear()
         self._row.clear()
         self.suspended = 0
+        self._changed()  # guard: S11.suspects-change
 
     def forget_old(self) -> None:
         """Those who have not failed for long, and whose time is over."""
@@ -130,6 +134,7 @@ class Suspects:
             if len(self._callers) >= _MOST_CALLERS:
                 self._drop(next(iter(self._callers)))
             suspect = self._callers[tenant] = Suspect(Breaker(self._clock))
+            self._changed()  # guard: S11.suspects-change
         return suspect
 
     def _remember(self, suspect: Suspect, content: int) -> None:
@@ -142,6 +147,7 @@ class Suspects:
         suspect = self._callers.pop(tenant)
         self._row.pop(tenant, None)
         self.suspended -= not suspect.breaker.closed
+        self._changed()  # guard: S11.suspects-change
 
     def _several(self, few: bool) -> bool:
         if self.suspended > 1:

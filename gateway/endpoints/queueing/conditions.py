@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from gateway.accounting.spill import SpillControl
+from gateway.endpoints.candidates import ModelEpoch
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import unavailable_why
@@ -13,15 +14,6 @@ from gateway.scheduling.queue import QueueConditions, ServerNow
 from gateway.scheduling.queues import ModelQueues
 
 _OVERTAKEN = 2  # windows of calls with a server, where some that are later were answered first
-
-
-class _Usual:
-    """The conditions of a server that is well, while all that they are made of stays the same."""
-
-    __slots__ = ("revision", "server")
-
-    def __init__(self, server: ServerNow, revision: int) -> None:
-        self.server, self.revision = server, revision
 
 
 class ConditionsReader:
@@ -40,20 +32,32 @@ class ConditionsReader:
         self._handover = handover
         self._siblings = handover.siblings
         self._spill = spill
-        self.room_elsewhere: Callable[[str], float] = lambda model: 0
-        """For a model, what the doors of gateways take that forward their calls to this one."""
+        self.room_elsewhere: Callable[[str], float] | None = None
+        """For a model, what the doors of gateways take that forward their calls to this one; None:
+        there are none."""
         self._reported: dict[tuple[str, str], ServerNow] = {}  # the last that was read
-        self._usual: dict[tuple[str, str], _Usual] = {}
 
-    def read(self, model: str, servers: Sequence[str]) -> QueueConditions:
-        now = []
-        for name in servers:
-            now.append(self._server_now(name, model))
-        return QueueConditions(now, self.own_cloud_room(model) + self.room_elsewhere(model))
+    def read(self, model: str, servers: tuple[str, ...]) -> QueueConditions:
+        epoch = self._candidates.epoch(model)
+        conditions = epoch.conditions.get(servers)
+        if conditions is None:
+            now = [self._server_now(name, model) for name in servers]
+            conditions = QueueConditions(tuple(now), 0.0)
+            if epoch.steady and not self._siblings:
+                epoch.conditions[servers] = conditions
+        if not epoch.cloud_names and self.room_elsewhere is None:
+            return conditions
+        room = float(self._room(epoch, model))
+        if self.room_elsewhere is not None:
+            room += self.room_elsewhere(model)
+        return QueueConditions(conditions.servers, room)
 
     def own_cloud_room(self, model: str) -> int:
         """Calls that this gateway's doors to the cloud take now."""
-        clouds = self._candidates.for_model(model).cloud_names
+        return self._room(self._candidates.epoch(model), model)
+
+    def _room(self, epoch: ModelEpoch, model: str) -> int:
+        clouds = epoch.cloud_names
         if not clouds or self._spill.closed(""):
             return 0
         room = 0
@@ -64,21 +68,12 @@ class ConditionsReader:
     def cloud_capacity(self, model: str) -> dict[str, int]:
         """Calls that each endpoint in the cloud would take now if it had none."""
         closed = bool(self._spill.closed(""))
-        names = self._candidates.for_model(model).cloud_names
+        names = self._candidates.epoch(model).cloud_names
         return {name: 0 if closed else self._clouds.capacity(name, model) for name in names}
 
     def _server_now(self, name: str, model: str) -> ServerNow:
-        state, changes = self._states[name], self._queues.changes
-        model_state, usual = state.model_states[model], self._usual.get((name, model))
-        well = (
-            state.up
-            and not state.drained
-            and not model_state.breaker.open_until_s
-            and not model_state.health.slow_start.going
-            and not self._siblings
-        )
-        if well and usual is not None and usual.revision == changes:
-            return usual.server
+        state = self._states[name]
+        model_state = state.model_states[model]
         window = self._queues.executions.window(model, name)
         # guard: S2.server-limit -> most = float(_OVERTAKEN * window)
         most = float(min(state.settings.max_in_flight, _OVERTAKEN * window))
@@ -92,6 +87,4 @@ class ConditionsReader:
         up, last = not unavailable_why(state, model_state), self._reported.get((name, model))
         if last is None or last.up is not up or last.most != most:
             last = self._reported[name, model] = ServerNow(name, up, most)
-        if well:
-            self._usual[name, model] = _Usual(last, changes)
         return last

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Sequence
 
 from gateway.accounting.metrics import Metrics
-from gateway.core.types import (
-    CLOUD,
-    Decision,
-    Endpoint,
-    InferenceRequest,
-    Zone,
-)
+from gateway.core.types import Decision, Endpoint, InferenceRequest, Zone
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.scheduling.calls import QueuedCall, SpillNow
 from gateway.scheduling.queue import Grant, refusal
 from gateway.scheduling.queued_calls import CloudCandidate
 from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.routing.policy import leaving, slow_ones
-
-_NONE: Final[frozenset[str]] = frozenset()
 
 
 class QueueEntry:
@@ -34,52 +25,21 @@ class QueueEntry:
         self, request: InferenceRequest, restricted: bool, clouds: Collection[Endpoint],
         avoid: frozenset[str] = frozenset(),
     ) -> QueuedCall:  # fmt: skip
-        candidates = () if restricted else self._cloud_candidates(request.model, clouds)
+        candidates: Sequence[CloudCandidate] = ()
+        if clouds and not restricted:
+            prices_usd = self._candidates.epoch(request.model).prices_usd
+            candidates = [CloudCandidate(cloud.name, prices_usd[cloud.name]) for cloud in clouds]
         return self._calls.call(request, restricted, candidates, avoid)
-
-    def _cloud_candidates(
-        self, model: str, clouds: Collection[Endpoint]
-    ) -> Sequence[CloudCandidate]:
-        if not clouds:
-            return ()
-        prices_usd = self._candidates.for_model(model).prices_usd
-        return [CloudCandidate(endpoint.name, prices_usd[endpoint.name]) for endpoint in clouds]
 
     async def enter(
         self, request: InferenceRequest, call: QueuedCall, servers: tuple[str, ...]
     ) -> Grant:
         """A turn at one of the servers. Raises what `ModelQueue.enter` does."""
-        self._calls.entered(request.model, call)
-        grant = await self._queues.queue(request.model, servers).enter(call, request.deadline)
-        self._observe(grant, request.model)
-        return grant
-
-    def ask(
-        self, request: InferenceRequest, restricted: bool, decision: Decision
-    ) -> Grant | Coroutine[Any, Any, Grant]:
-        """The same for a call that was decided on in this step, whose turn may be there at once;
-        else what waits for it, to be awaited. Raises NoServer."""
-        model, attempts = request.model, decision.attempts
-        clouds: Sequence[Endpoint] = ()
-        if len(attempts) > 1 and not restricted:
-            clouds = [endpoint for endpoint in attempts if endpoint.zone is CLOUD]
-        avoid = slow_ones(decision) if decision.vetoes else _NONE
-        call = self._calls.call(request, restricted, self._cloud_candidates(model, clouds), avoid)
-        servers = self._candidates.server_group(request)
-        grant = self._queues.queue(model, servers).ask(call, request.deadline)
+        model = request.model
         self._calls.entered(model, call)
-        if isinstance(grant, Grant):
-            self._observe(grant, model)
-            return grant
-        return self._wait(grant, model)
-
-    async def _wait(self, waiting: Coroutine[Any, Any, Grant], model: str) -> Grant:
-        grant = await waiting
-        self._observe(grant, model)
-        return grant
-
-    def _observe(self, grant: Grant, model: str) -> None:
+        grant = await self._queues.queue(model, servers).enter(call, request.deadline)
         self._metrics.queued_seconds.labels(grant.server, model).observe(grant.queued_s)
+        return grant
 
     def foresee(self, request: InferenceRequest, restricted: bool, decision: Decision) -> Decision:
         """What the queue would make of a decision at once, were the call sent now. Raises what

@@ -42,12 +42,14 @@ class Handover:
         self.siblings[:] = [before, *before.siblings]
         for other in self.siblings:
             other.siblings.append(self)
+            other._registry.candidates.end_epochs()  # guard: S11.versions-change
 
     def part(self) -> None:
         """No call of this version is left."""
         for other in self.siblings:
             other.siblings.remove(self)
         self.siblings.clear()
+        self._registry.candidates.end_epochs()  # or states that live on would hold them
 
     def _servers(self, model: str) -> tuple[str, ...]:
         """The on-prem servers of a model; none where the settings have no such model."""

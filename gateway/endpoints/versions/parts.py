@@ -59,6 +59,7 @@ def build_parts(
     handover = Handover(registry, queues, clouds)
     conditions = ConditionsReader(registry, queues, clouds, handover, spill)
     queues.read_conditions = conditions.read
+    queues.changed = registry.candidates.end_epochs
     entry = QueueEntry(registry, queues, metrics)
     recovery = Recovery(registry, clouds, metrics, clock)
     return EndpointParts(

@@ -23,10 +23,13 @@ class Valuation:
         self._tuning = tuning
         self._rows = 1.0  # of a call, on average
         self._demand = Demand()
+        self._memory_s = 1.0  # for which arrivals count, by the batches at the last of them
 
     def position(self, call: QueuedCall, now_s: float) -> QueuePosition:
         """Where a call belongs that comes now, which counts as asked for from here on."""
-        t, gpus, memory_s = self._tuning, self._servers.gpus, self._memory_s
+        t, gpus, model = self._tuning, self._servers.gpus, self._model
+        full_s = model.fixed_s + model.per_work_s * self._limits.max_batch
+        memory_s = self._memory_s = t.reserve_batches * full_s
         if call.rows != self._rows:
             self._rows += _ROWS_SHARE * (call.rows - self._rows)
         due_s = call.arrived_s + (call.deadline_s - call.arrived_s) * (
@@ -68,12 +71,6 @@ class Valuation:
     def fixed_share_s(self) -> float:
         """Of an average call, of what a full batch costs before its first call."""
         return self._model.fixed_s / self.calls_a_batch
-
-    @property
-    def _memory_s(self) -> float:
-        model = self._model
-        full_s = model.fixed_s + model.per_work_s * self._limits.max_batch
-        return self._tuning.reserve_batches * full_s
 
     def cloud_is_worth_it(self, call: QueuedCall, now_s: float) -> bool:
         # guard: D4.cloud-feasible minus 2

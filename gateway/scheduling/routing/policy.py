@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,23 +16,37 @@ from gateway.core.errors import (
     Saturated,
 )
 from gateway.core.operations.spec import CapabilityNeed
+from gateway.core.structs import value
 from gateway.core.types import (
     CLOUD,
     ONPREM,
     ONPREM_ONLY,
     Classification,
     Decision,
+    Endpoint,
     EndpointSnapshot,
     InferenceRequest,
     Zone,
 )
 from gateway.scheduling.routing.filters import FILTERS, Filter, keeps_restricted_onprem
 from gateway.scheduling.routing.needs import lacking
-from gateway.scheduling.routing.scorers import expected_cost_usd, late_probability
+from gateway.scheduling.routing.scorers import Forecast, expected_cost_usd, late_probability
 
 _LIKELY = 0.5
 _NO_PLACE = frozenset({"protocol", "placement", "capability"})  # it never was one for the call
 _LASTING = _NO_PLACE | {"restricted", "spill_off", "stateful", "version"}
+
+
+@value
+class Eligible:
+    """Where a call may go by all but how busy endpoints are."""
+
+    onprem: tuple[int, ...]  # endpoints, counted in their order
+    cloud: tuple[int, ...]
+    attempts: tuple[Endpoint, ...]  # the same; not ranked yet
+    reason: str
+    zones: frozenset[Zone]
+    vetoes: tuple[tuple[str, str], ...]  # (endpoint, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,8 @@ class Policy:
     call may leave, by no way."""
 
     filters: tuple[Filter, ...] = FILTERS
+    """Each reads of a call its operation, what its body asks for, the zones that its caller allows,
+    and whether it is restricted; nothing else."""
     spill: bool = True
     margin: float = 1.2
     miss_penalty_usd: float = 0.05
@@ -55,45 +71,79 @@ class Policy:
         """Raises OnpremUnavailable, NoEligibleEndpoint, Saturated, DeadlineUnmeetable or
         DeadlineExceeded when the call has nowhere to go."""
         if request.deadline.passed():
-            raise DeadlineExceeded("the latency budget was used up before the call was placed")
-        onprem, cloud, vetoes = self._filter(request, classification, states)
-        if not (onprem or cloud):
+            raise _too_late()
+        eligible = self.eligible(request, classification, states)
+        if not eligible.attempts:
             # guard: A10.refused-placement -> refused = self._refused(request, classification,
-            #   vetoes, states); raise refused
-            raise self._refused(request, classification, vetoes, states)
-        critical = bool(onprem and cloud) and all(
-            [late_probability(request, state, self.margin) >= _LIKELY for state in cloud]
-        )
-        if len(onprem) > 1:
-            onprem.sort(key=_predicted_s)
-        if len(cloud) > 1:
-            cloud.sort(key=partial(self._cost, request))
+            #   eligible.vetoes, states); raise refused
+            raise self._refused(request, classification, eligible.vetoes, states)
+        predicted_s = {s.endpoint.name: round(s.predicted_s, 6) for s in states}
+        return self.place(request, eligible, predicted_s, states)
+
+    def eligible(
+        self,
+        request: InferenceRequest,
+        classification: Classification,
+        states: Sequence[EndpointSnapshot],
+    ) -> Eligible:
+        """Of states in which every endpoint has room and none is slow, this holds of further calls
+        that the filters cannot tell from this one."""
+        onprem, cloud, vetoes = self._filter(request, classification, states)
         # guard: S5.no-zone minus 2
         # guard: M2.zones ONPREM_ONLY if classification.restricted or not self.spill else
         #   request.zones -> request.zones if self.spill else ONPREM_ONLY
-        return Decision(
-            attempts=tuple([state.endpoint for state in onprem + cloud]),
-            reason=self._reason(classification, onprem, cloud, critical, vetoes),
-            zones=ONPREM_ONLY if classification.restricted or not self.spill else request.zones,
-            vetoes=vetoes,
-            latency_critical=critical,
-            tries=self.max_attempts,
-            predicted_s={s.endpoint.name: round(s.predicted_s, 6) for s in states},
+        zones = ONPREM_ONLY if classification.restricted or not self.spill else request.zones
+        return Eligible(
+            tuple(onprem),
+            tuple(cloud),
+            tuple([states[number].endpoint for number in (*onprem, *cloud)]),
+            _reason(classification, onprem, cloud, vetoes),
+            zones,
+            vetoes,
         )
+
+    def place(
+        self,
+        request: InferenceRequest,
+        eligible: Eligible,
+        predicted_s: Mapping[str, float],
+        forecasts: Sequence[Forecast],
+    ) -> Decision:
+        """The decision on a call that has somewhere to go. `forecasts`: of all endpoints, in their
+        order; none are read where there is but one attempt. Raises DeadlineExceeded."""
+        if request.deadline.passed():
+            raise _too_late()
+        attempts, reason, critical = eligible.attempts, eligible.reason, False
+        if len(attempts) > 1:
+            onprem = [forecasts[number] for number in eligible.onprem]
+            cloud = [forecasts[number] for number in eligible.cloud]
+            if onprem and cloud:
+                late = [late_probability(request, state, self.margin) for state in cloud]
+                critical = min(late) >= _LIKELY
+            if critical and reason == "onprem_room":
+                reason = "latency_critical"
+            onprem.sort(key=_predicted_s)
+            if len(cloud) > 1:
+                cloud.sort(key=partial(self._cost, request))
+            attempts = tuple([state.endpoint for state in onprem + cloud])
+        return Decision(
+            attempts, reason, eligible.zones, eligible.vetoes, critical, self.max_attempts,
+            predicted_s,
+        )  # fmt: skip
 
     def _filter(
         self,
         request: InferenceRequest,
         classification: Classification,
         states: Sequence[EndpointSnapshot],
-    ) -> tuple[list[EndpointSnapshot], list[EndpointSnapshot], tuple[tuple[str, str], ...]]:
+    ) -> tuple[list[int], list[int], tuple[tuple[str, str], ...]]:
         """Those on the premises and those in the cloud that may serve the call, and why no others
         may."""
-        onprem: list[EndpointSnapshot] = []
-        cloud: list[EndpointSnapshot] = []
+        onprem: list[int] = []
+        cloud: list[int] = []
         vetoes: list[tuple[str, str]] = []
-        slow = 0
-        for state in states:
+        slow: list[int] = []
+        for number, state in enumerate(states):
             # guard: O4.restricted-stays -> why = None
             why = keeps_restricted_onprem(request, classification, state)
             # guard: S5.spill-switch
@@ -107,37 +157,18 @@ class Policy:
             if why is not None:
                 vetoes.append((state.endpoint.name, why))
             else:
-                (onprem if state.endpoint.zone is ONPREM else cloud).append(state)
+                (onprem if state.endpoint.zone is ONPREM else cloud).append(number)
                 if state.slow:
-                    slow += 1
-        if 0 < slow < len(onprem) + len(cloud):  # they are for calls that have no other place
-            late = [s for s in states if s.slow and (s in onprem or s in cloud)]
-            vetoes += [(state.endpoint.name, "slow") for state in late]
-            onprem = [state for state in onprem if not state.slow]
-            cloud = [state for state in cloud if not state.slow]
+                    slow.append(number)
+        if 0 < len(slow) < len(onprem) + len(cloud):  # they are for calls with no other place
+            vetoes += [(states[number].endpoint.name, "slow") for number in slow]
+            onprem = [number for number in onprem if number not in slow]
+            cloud = [number for number in cloud if number not in slow]
         return onprem, cloud, tuple(vetoes)
 
-    def _cost(self, request: InferenceRequest, state: EndpointSnapshot) -> tuple[float, float]:
+    def _cost(self, request: InferenceRequest, state: Forecast) -> tuple[float, float]:
         usd = expected_cost_usd(request, state, self.margin, self.miss_penalty_usd)
         return usd, state.predicted_s
-
-    def _reason(
-        self,
-        classification: Classification,
-        onprem: Sequence[EndpointSnapshot],
-        cloud: Sequence[EndpointSnapshot],
-        critical: bool,
-        vetoes: tuple[tuple[str, str], ...],
-    ) -> str:
-        if onprem:
-            if classification.restricted:
-                return "restricted"
-            if not cloud:
-                return "onprem_only"
-            return "latency_critical" if critical else "onprem_room"
-        if any(why not in _NO_PLACE for _, why in vetoes):
-            return "spill_unavailable"
-        return "cloud_only"
 
     def _refused(
         self,
@@ -189,8 +220,27 @@ class Policy:
         )
 
 
-def _predicted_s(state: EndpointSnapshot) -> float:
+def _reason(
+    classification: Classification,
+    onprem: Sequence[int],
+    cloud: Sequence[int],
+    vetoes: tuple[tuple[str, str], ...],
+) -> str:
+    if onprem:
+        if classification.restricted:
+            return "restricted"
+        return "onprem_room" if cloud else "onprem_only"
+    if any(why not in _NO_PLACE for _, why in vetoes):
+        return "spill_unavailable"
+    return "cloud_only"
+
+
+def _predicted_s(state: Forecast) -> float:
     return state.predicted_s
+
+
+def _too_late() -> DeadlineExceeded:
+    return DeadlineExceeded("the latency budget was used up before the call was placed")
 
 
 def _incapable(need: CapabilityNeed) -> Incapable:

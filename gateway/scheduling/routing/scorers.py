@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from gateway.core.types import EndpointSnapshot, InferenceRequest
+from typing import Protocol
+
+from gateway.core.types import Endpoint, InferenceRequest
 
 
-def late_probability(request: InferenceRequest, state: EndpointSnapshot, margin: float) -> float:
+class Forecast(Protocol):
+    """What ranks an endpoint that may serve a call: see `EndpointSnapshot`."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+    @property
+    def price_usd(self) -> float: ...
+    @property
+    def predicted_s(self) -> float: ...
+    @property
+    def p50_s(self) -> float: ...
+    @property
+    def waiting(self) -> int: ...
+
+
+def late_probability(request: InferenceRequest, state: Forecast, margin: float) -> float:
     """How likely the answer comes after the deadline, in [0, 1].
 
     Reads the predicted completion (seconds, a high quantile) and the median service time; 0 when
@@ -25,7 +42,7 @@ def late_probability(request: InferenceRequest, state: EndpointSnapshot, margin:
 
 
 def expected_cost_usd(
-    request: InferenceRequest, state: EndpointSnapshot, margin: float, miss_penalty_usd: float
+    request: InferenceRequest, state: Forecast, margin: float, miss_penalty_usd: float
 ) -> float:
     """price + P(late) * penalty, in US dollars of one call."""
     return state.price_usd + late_probability(request, state, margin) * miss_penalty_usd

@@ -11,7 +11,7 @@ from weakref import ref
 
 from gateway.core.operations.tokens import stated
 from gateway.core.structs import value
-from gateway.core.types import DocumentCall, InferenceRequest, TensorCall
+from gateway.core.types import DocumentCall, InferenceRequest, Payload, TensorCall
 from gateway.protocols import strictjson
 
 _BYTES_A_TOKEN = 4.0  # of its JSON
@@ -35,22 +35,24 @@ class WorkMeter:
     def __init__(self, batched: bool) -> None:
         self._batched = batched  # the first dimension of its tensors counts rows
         self._mean = 0.0
-        self._counted: ref[DocumentCall] | None = None  # a call is asked about more than once
-        self._tokens = 0.0  # of that one
-        self._size: CallSize | None = None  # of that one, by the mean as it is
+        self._sized: ref[DocumentCall] | None = None  # a call is asked about more than once
+        self._size = CallSize(1.0, 1)  # of that one, by the mean as it is
 
     def size(self, request: InferenceRequest) -> CallSize:
-        known = self._size
-        if known is not None and self._counted is not None and self._counted() is request.payload:
-            return known
-        size = CallSize(self.estimate(request), self.rows(request))
-        if isinstance(request.payload, DocumentCall):
-            self._size = size
+        payload, sized = request.payload, self._sized
+        if sized is not None and sized() is payload:
+            return self._size
+        rows = self.rows(payload)
+        if isinstance(payload, TensorCall):
+            return CallSize(float(rows), rows)
+        tokens = _tokens(payload)
+        mean = self._mean = self._mean or tokens
+        self._sized = ref(payload)
+        size = self._size = CallSize(min(_MOST, max(_LEAST, tokens / mean)), rows)
         return size
 
-    def rows(self, request: InferenceRequest) -> int:
+    def rows(self, payload: Payload) -> int:
         """Places that the call takes in a batch."""
-        payload = request.payload
         if not self._batched:
             return 1
         if isinstance(payload, DocumentCall):
@@ -61,23 +63,10 @@ class WorkMeter:
             return max(1, len(texts)) if isinstance(texts, list) else 1
         return max((t.shape[0] for t in payload.inputs if t.shape), default=1) or 1
 
-    def estimate(self, request: InferenceRequest) -> float:
-        """In average calls."""
-        payload = request.payload
-        if isinstance(payload, TensorCall):
-            return float(self.rows(request))
-        if self._counted is None or self._counted() is not payload:
-            self._counted, self._tokens = ref(payload), _tokens(payload)
-            self._size = None
-            if not self._mean:
-                self._mean = self._tokens
-        work = self._tokens / self._mean
-        return work if _LEAST < work < _MOST else min(_MOST, max(_LEAST, work))
-
     def observe(self, work: float) -> None:
         """One more call, which the mean counts from now on."""
         self._mean *= _MEMORY + (1 - _MEMORY) * work
-        self._size = None
+        self._sized = None
 
 
 def _tokens(call: DocumentCall) -> float:

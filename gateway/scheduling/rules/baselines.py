@@ -24,6 +24,7 @@ from gateway.scheduling.calls import (
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.servers.events import GroupEvents
 from gateway.scheduling.servers.group import Servers
 from gateway.scheduling.servers.instance import Instance
 
@@ -106,7 +107,7 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 
 
-class OnArrival:
+class OnArrival(GroupEvents):
     """A `Scheduling` that follows one of the rules."""
 
     def __init__(
@@ -130,7 +131,7 @@ class OnArrival:
         return self._queue[0][0] if self._queue and not self.servers.up else math.inf
 
     def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
-        return [*self._enter(call, now_s), *self._release(now_s)]
+        return [*self._enter(call, now_s), *self._decide(now_s)]
 
     def _enter(self, call: QueuedCall, now_s: float) -> list[SpillNow | Refuse]:
         """Empty: it waits."""
@@ -146,8 +147,7 @@ class OnArrival:
             return [SpillNow(call, "spill_rule")]
         if len(self._queue) >= self._max_waiting:
             return [Refuse(call, "queue_full", backlog.onprem_s)]
-        self._serial += 1
-        insort(self._queue, (call.deadline_s, self._serial, call))
+        self._join(call, now_s)
         self._filled_s += backlog.gpu_s
         return []
 
@@ -165,31 +165,17 @@ class OnArrival:
                 return []
         return self.ended(call_id, False, now_s)
 
-    def ended(self, call_id: int | str, answered: bool, now_s: float) -> list[Action]:
-        return self._release(now_s) if self.servers.ended(call_id, now_s, answered) else []
-
-    def tick(self, now_s: float) -> list[Action]:
-        return self._release(now_s)
-
-    def mark_up(self, name: str, up: bool, now_s: float) -> list[Action]:
-        self.servers.mark_up(name, up)
-        return self._release(now_s)
-
-    def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
-        self.servers.limit(name, calls)
-        return self._release(now_s)
-
-    def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
-        self.servers.grow(name, instances)
-        return self._release(now_s)
-
     def would(self, call: QueuedCall, now_s: float) -> SpillNow | Refuse | None:
         return next((a for a in copy.deepcopy(self)._enter(call, now_s)), None)
 
     def completion_s(self, size: CallExtent, deadline_s: float, now_s: float) -> float:
         return self._backlog(size, deadline_s, now_s).onprem_s
 
-    def _release(self, now_s: float) -> list[Action]:
+    def _join(self, call: QueuedCall, now_s: float) -> None:
+        self._serial += 1
+        insort(self._queue, (call.deadline_s, self._serial, call))
+
+    def _decide(self, now_s: float) -> list[Action]:
         in_time = bisect_left(self._queue, (math.nextafter(now_s, math.inf),))  # due now is late
         late, self._queue = self._queue[:in_time], self._queue[in_time:]
         actions: list[Action] = [Refuse(call, "deadline_exceeded_in_queue") for _, _, call in late]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gateway.scheduling.calls import (
@@ -27,6 +27,7 @@ from gateway.scheduling.calls import (
     SpillNow,
 )
 from gateway.scheduling.estimates.batches import BatchModel
+from gateway.scheduling.servers.events import GroupEvents
 from gateway.scheduling.servers.group import Servers
 from gateway.scheduling.servers.instance import Instance
 
@@ -48,9 +49,6 @@ class PriorityLine:
         self.entries: list[Entry] = []
         self._serial = 0
 
-    def enter(self, call: QueuedCall, now_s: float) -> None:
-        insort(self.entries, self.entry(call, now_s))
-
     def entry(self, call: QueuedCall, now_s: float) -> Entry:
         cloud = call.cloud if call.leave is FREELY else None
         critical = cloud is None or cloud.late(call.deadline_s - now_s) >= _CRITICAL
@@ -68,7 +66,7 @@ class PriorityLine:
         return False
 
 
-class ByPriority:
+class ByPriority(GroupEvents):
     """A `Scheduling`; see the module."""
 
     def __init__(
@@ -95,45 +93,17 @@ class ByPriority:
             action = self._turned_away(call, now_s)
             self.limits.cloud_room -= isinstance(action, SpillNow)
             return [action]
-        self._line.enter(call, now_s)
-        return self._decide(now_s)
-
-    def take_over(
-        self, sent: Iterable[tuple[str, QueuedCall]], waiting: Iterable[QueuedCall], now_s: float
-    ) -> list[Action]:
-        """The calls of a scheduler that failed: those with a server, and those that wait."""
-        for name, call in sent:
-            self.servers.adopt(name, call, now_s)
-        for call in tuple(waiting):
-            self._line.enter(call, now_s)
+        self._join(call, now_s)
         return self._decide(now_s)
 
     def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
         if not self._line.remove(call.id):
             return []
-        self._line.enter(call, now_s)
+        self._join(call, now_s)
         return self._decide(now_s)
 
     def cancelled(self, call_id: int | str, now_s: float) -> list[Action]:
         return [] if self._line.remove(call_id) else self.ended(call_id, False, now_s)
-
-    def ended(self, call_id: int | str, answered: bool, now_s: float) -> list[Action]:
-        return self._decide(now_s) if self.servers.ended(call_id, now_s, answered) else []
-
-    def tick(self, now_s: float) -> list[Action]:
-        return self._decide(now_s)
-
-    def mark_up(self, name: str, up: bool, now_s: float) -> list[Action]:
-        self.servers.mark_up(name, up)
-        return self._decide(now_s)
-
-    def limit(self, name: str, calls: float, now_s: float) -> list[Action]:
-        self.servers.limit(name, calls)
-        return self._decide(now_s)
-
-    def grow(self, name: str, instances: int, now_s: float) -> list[Action]:
-        self.servers.grow(name, instances)
-        return self._decide(now_s)
 
     # What is asked
 
@@ -155,6 +125,9 @@ class ByPriority:
         return self.servers.start_s(now_s) - now_s + queued_s + alone_s
 
     # The rule
+
+    def _join(self, call: QueuedCall, now_s: float) -> None:
+        insort(self._line.entries, self._line.entry(call, now_s))
 
     def _decide(self, now_s: float) -> list[Action]:
         judged = list(self._judged(self._line.entries, now_s))

@@ -71,11 +71,6 @@ class Servers:
         """Calls that were released to a server and have not ended."""
         return self._statuses[name].in_flight
 
-    def send_one(self, instance: Instance, call: QueuedCall, now_s: float) -> None:
-        """To one that `at_once` has found."""
-        instance.send_one(call, now_s)
-        self._with[call.id] = instance
-
     def send(self, instance: Instance, calls: tuple[QueuedCall, ...], now_s: float) -> None:
         instance.send(calls, now_s)
         sent = self._with
@@ -95,30 +90,44 @@ class Servers:
 
     def idle(self) -> Instance | None:
         """The first of those that could begin a batch now, if no other model has its turn."""
-        up = self._statuses_up
-        if len(up) == 1:
-            status = up[0]
+        status = self._only_up
+        if status is not None:
             if not status.idle or (status.gpu.shared and not status.alone):
                 return None
             return self._instances[status.idle[0]]
         count = _NONE
-        for status in up:
+        for status in self._statuses_up:
             if not status.alone:
                 return None
             if status.idle and status.idle[0] < count:
                 count = status.idle[0]
         return None if count == _NONE else self._instances[count]
 
-    def at_once(self, idle: Instance, now_s: float, ahead: bool) -> Instance | None:
-        """Which one a call that meets nobody is sent to, where `idle` has found one: the first to
-        end a batch of one. None where batches that are sent `ahead` may stand before it."""
-        best, least_s, up = None, math.inf, self._statuses_up
-        for status in up:
+    def send_at_once(
+        self, call: QueuedCall, idle: Instance, now_s: float, ahead: bool
+    ) -> Instance | None:
+        """Send a call that meets nobody, where `idle` has found an instance: to the first to end a
+        batch of one. None where batches that are sent `ahead` may stand before it, or no server
+        takes another call."""
+        status, instance = self._only_up, idle
+        if status is None:
+            first = self._first_to_end(now_s, ahead)
+            if first is None:
+                return None
+            instance = first
+        # guard: S4.express-ahead minus 1
+        elif (ahead and status.running) or status.most - status.in_flight < 1.0:
+            return None
+        instance.send_one(call, now_s)
+        self._with[call.id] = instance
+        return instance
+
+    def _first_to_end(self, now_s: float, ahead: bool) -> Instance | None:
+        best, least_s = None, math.inf
+        for status in self._statuses_up:
             if ahead and status.running:  # guard: S4.express-ahead
                 return None
             if status.idle and status.most - status.in_flight >= 1.0:
-                if len(up) == 1:
-                    return idle
                 instance = self._instances[status.idle[0]]
                 end_s = now_s + instance.model.predict_s(1.0)
                 first = best is None or instance.number < best.number
@@ -142,3 +151,4 @@ class Servers:
     def _find_up(self) -> None:
         self.up = [i for i in self._instances if i.status.up]
         self._statuses_up = [s for s in self._statuses.values() if s.up]
+        self._only_up = self._statuses_up[0] if len(self._statuses_up) == 1 else None

@@ -68,10 +68,10 @@ class ServerStatus:
 class Burst:
     """Calls that went to a server together, which makes them one batch there."""
 
-    __slots__ = (
-        *("ahead", "apart_s", "calls", "earliest_s", "last_end_s", "late"),
-        *("answered_s", "left", "whole", "work"),
-    )
+    last_end_s = math.inf
+    apart_s = 0.0  # the longest time between an answer and the next
+    whole = True  # every call was answered: its time can be learnt from
+    answered_s = -math.inf  # when the last of them was
 
     def __init__(
         self, work: float, earliest_s: float, left: set[int | str], ahead: bool, late: bool
@@ -81,10 +81,6 @@ class Burst:
         self.calls = len(left)
         self.ahead = ahead  # sent while another was running
         self.late = late  # sent when that had just ended: those who waited could have been before
-        self.last_end_s = math.inf
-        self.apart_s = 0.0  # the longest time between an answer and the next
-        self.whole = True  # every call was answered: its time can be learnt from
-        self.answered_s = -math.inf  # when the last of them was
 
 
 @dataclass(slots=True)
@@ -224,10 +220,11 @@ class Instance:
                     burst.answered_s = now_s
                 else:
                     burst.whole = False
-                if now_s - burst.last_end_s > burst.apart_s:
-                    burst.apart_s = now_s - burst.last_end_s
-                # guard: S4.batch-gap now_s -> min(now_s, burst.last_end_s)
-                burst.last_end_s = now_s
+                if burst.calls > 1:
+                    if now_s - burst.last_end_s > burst.apart_s:
+                        burst.apart_s = now_s - burst.last_end_s
+                    # guard: S4.batch-gap now_s -> min(now_s, burst.last_end_s)
+                    burst.last_end_s = now_s
                 if left:
                     return False
                 self._ended(at, burst, now_s)

@@ -110,7 +110,7 @@ def test_the_decision_leaves_what_is_slow_to_calls_with_no_other_place() -> None
         calls = request("clear", 60.0), request("restricted", 60.0)
         chosen = []
         for call in calls:
-            states = rig.snapshots.snapshot(call, call is calls[1])
+            states = rig.snapshots.snapshot(call)
             decision = Policy().decide(call, verdict(call), states)
             chosen.append(([e.name for e in decision.attempts], dict(decision.vetoes).get("gpu")))
         assert chosen == [(["cloud"], "slow"), (["gpu"], None)]
