@@ -21,7 +21,9 @@ class Annas:
     async def start(self) -> None: ...
     async def aclose(self) -> None: ...
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def find(
+        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+    ) -> list[list[Finding]]:
         self.asked += texts
         name = "Anna Schmidt"
         found = [(t, t.find(name)) for t in texts]
