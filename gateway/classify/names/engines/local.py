@@ -338,7 +338,7 @@ class NamesReader:
         ]
         wrong += self._wrong(languages, self._findings, "")
         if self._gate is not None:
-            # guard: C8.names-gate
+            # guard: C19.gate-canaries
             wrong += self._wrong(languages, self._identifying, ", gate")
         if self._tagger.second is not None:
             # By itself too: what the first is sure of says nothing of the second.

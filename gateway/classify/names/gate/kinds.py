@@ -1,4 +1,4 @@
-# ruff: noqa: SIM905 - tables of words
+# ruff: noqa: E501, SIM905 - tables of words
 """What a token of a text looks like, in two letters: what it could be in a name, and what it says
 of the language.
 
@@ -6,13 +6,13 @@ of the language.
 |---|---|
 | G, Y | capitalised, a given name; Y if it is an everyday word too |
 | N | capitalised, a surname or in no vocabulary |
-| L, W | capitalised, a place, a month or a day |
+| L, B, W | capitalised, a place, a place and a surname, a month or a day |
 | C, F | capitalised, another word; F if it is one of the most frequent |
 | I, M, J | one capital; M begins a title (`M.`), J is a word (`I`, `A`) |
 | g, h, n, s | small, a given name, one that is an everyday word too, a surname or in no vocabulary, a surname that is a word too |
 | m, c, p, i, x | small, a word, one of the most frequent, a particle of names, one letter, a word of chats |
 | T, t | a title, capitalised or small |
-| S | a word of streets |
+| S, z | a word of streets; z if it is small and another word too |
 | d, k | digits; letters and digits |
 | . , - ' @ # _ \\| ; " ! | these signs; @ and # with a space behind them are / |
 | /, newline, space | other signs; white space |
@@ -29,8 +29,8 @@ import unicodedata
 from typing import Protocol
 
 from gateway.classify.names import rules
-from gateway.classify.names.model.lexicon import Lexicon
 from gateway.classify.names.model.languages import PLACEHOLDERS
+from gateway.classify.names.model.lexicon import Lexicon
 
 TOKEN = re.compile(r" ?[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*|[@#] ?|[^\w\s]|_|\s+?(?= ?[^\W_])|\s+")
 """All of a text, piece by piece: the words of words.py with the space before them, signs, white
@@ -52,7 +52,7 @@ the model takes for a part of them."""
 _PARTICLES = frozenset(
     (
         "abd abu al bin da das de del della den der des di do dos du e el ibn ii iii jr la las le les "
-        "lo los san sr st ten ter van vom von y zu zum zur"
+        "lo los san ten ter van vom von y zu zum zur"
     ).split()
 )
 _STREETS = frozenset(
@@ -151,8 +151,8 @@ class TokenKinds(dict[str, str]):
             return "p"
         if lower in _TITLES or rules.is_title_word(lower):
             return "t" if word.islower() else "T"
-        if lower in _STREETS and not (word.islower() and lower in _ALSO_WORDS):
-            return "S"
+        if lower in _STREETS:
+            return "z" if word.islower() and lower in _ALSO_WORDS else "S"
         if len(word) > _EVERYDAY and lower.endswith(_STREET_ENDS):
             return "S"
         return self._small(word) if word.islower() else self._capitalised(word, lower)
@@ -181,10 +181,11 @@ class TokenKinds(dict[str, str]):
             return "W"
         known = self._lexicon.find(word)
         if known.place and known.given < _RARE:
-            return "L"
+            return "B" if known.surname >= _RARE else "L"
         if known.given:
-            usual = known.languages >= _WORLDWIDE and known.frequency <= _EVERYDAY
-            return "G" if known.frequency <= _RARE or usual else "Y"
+            usual = known.languages >= _WORLDWIDE or known.surname > _RARE
+            rare = known.frequency <= _RARE or (usual and known.frequency <= _EVERYDAY)
+            return "G" if rare else "Y"
         if known.frequency <= 1 or known.surname >= _RARE:
             return "N"
         if known.surname and known.frequency <= _KNOWN:

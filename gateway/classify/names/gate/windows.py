@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.names.gate.kinds import TOKEN, TokenKinds
 from gateway.classify.names.gate.languages import may_be_foreign
 from gateway.classify.names.model.languages import Languages, foreign_script
@@ -19,29 +20,54 @@ AROUND = 5
 """Tokens to either side of what could be a name that are read with it. Twice as many find no more
 (`python -m loadtests.classify.gate`)."""
 _AROUND_CHAT = 14  # of a handle or a word of chats: who writes so spares capitals
-_J = "[-' ]{0,2}"
-_P = "(?:p[-']?){0,3}"
-_PERSON = "|".join(
-    (
-        # two capitalised words, of which one is no everyday word; "Anna van der Meer"
-        rf"[GNYW]{_J}{_P}[GNY]|[GY]{_J}{_P}[LTWS]|G{_J}p{{0,3}}[CF]|C{_J}[GYN]|N{_J}p{{0,3}}C|Np{{1,3}}[FLS]",
-        # in cells or lines beside each other, or the other way round
-        r"[GY] ?[,|;\n\"/ ]{1,5} ?[GN]|N ?[,|;\n\"/ ]{1,5} ?[GY]",
-        # initials
-        rf"[IM]{_J}{_P}[GN]|[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCYgn]|[GNY]{_J}[IMJ](?![cgnpmsht'])",
-        r"g[iIJM]\.?[gnhsmN]|[hn][iIJM]\.[gnhsmN]|[ip]\.[gnGN]",
-        # in small letters
-        rf"g{_J}p{{0,3}}[gnhsmNY]|G{_J}p{{0,3}}[gnhs]|h{_J}p{{0,3}}[gnN]|Yg|N{_J}p{{0,3}}[gn]|n{_J}[ngh]",
-        # behind a title
-        r"T\.?[Tcmi]?\.?(?: ?[TcC]\.){0,3}p{0,2}[GNCFLYIMJgnkhsmSW]|T\.?[IMJ]|M\.[-IMJ.]{0,6}[GNCYIMJ]",
-        r"t\.?(?:[tcm]\.){0,3}p{0,2}[GNCLYIMgnhsk]",
-    )
+_J = "[-' ]{0,2}"  # between two words of a name
+_P = "(?:p[-']?|[iIMJ]'){0,3}"  # particles before a surname, `O'`
+_PERSON = (
+    # two capitalised words, of which one is no everyday word
+    rf"[GNYBW]{_J}{_P}[GNYB]",
+    rf"[GY]{_J}{_P}[LTWS]",
+    rf"G{_J}p{{0,3}}[CF]",
+    rf"Y{_J}p{{0,3}}C",
+    rf"C{_J}[GYN]",
+    rf"N{_J}p{{0,3}}C",
+    "[NB]p{1,3}[FLS]",
+    # in cells or lines beside each other, or the other way round
+    r"[GY] ?[,|;\n\"/ ]{1,5} ?[GNB]",
+    r"[NB] ?[,|;\n\"/ ]{1,5} ?[GY]",
+    rf"[/;|]{_P}[GNBgn],[GNBYgnh]",
+    # initials
+    rf"[IM]{_J}{_P}[GNB]",
+    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCYBgn]",
+    rf"[GNYB]{_J}[IMJ](?![cgnpmsht'])",
+    r"g[iIJM]\.?[gnhsmN]",
+    r"[hn][iIJM]\.[gnhsmN]",
+    r"i\.[gnhsGNB]",
+    r"p\.[gnGNB]",
+    # in small letters
+    rf"g{_J}{_P}[gnhsmNY]",
+    rf"G{_J}{_P}[gnhs]",
+    rf"h{_J}{_P}[gnN]",
+    "Yg",
+    rf"N{_J}{_P}[gn]",
+    rf"n{_J}[ngh]",
+    # behind a title
+    rf"T\.?[Tcmi]?\.?(?: ?[TcC]\.){{0,3}}{_P}[GNCFLBYIMJgnkhsmSW]",
+    r"T\.?[IMJ]",
+    r"M\.[-IMJ.]{0,6}[GNCYBIMJ]",
+    rf"t\.?(?:[tcm]\.){{0,3}}{_P}[GNCFLBYIMgnhsk]",
+    r"t\.?p{1,2}[a-z]",
 )
 _ADDRESS = (
-    r"[dk][,.]?[GNCLYIMJngpTtd.,' -]{0,5}S|S[GNCLYIMJngpTtcm.,'\n -]{0,6}[dk]"
-    r"|[dk][,.]?[GN]|[GN][,.]?[dk]|dnd"
+    r"[dk][,.]?[GNCLBYIMJngpTtd.,' -]{0,5}S",
+    r"[dk][,.]?[cm]S",
+    r"S[GNCLBYIMJngpTtcm.,'\n -]{0,6}[dk]",
+    "[dk][,.]?[GNB]",
+    "[GNB][,.]?[dk]",
+    "dnd",
+    "z[nghs]{1,2},?[dk]",
+    "[dk],?[nghs]{1,2}z",
 )
-_FULL = re.compile(f"{_PERSON}|{_ADDRESS}")
+_FULL = re.compile("|".join((*_PERSON, *_ADDRESS)))
 _CHAT = re.compile(r"[@#][A-Za-z]|x|!!")
 
 
@@ -71,11 +97,13 @@ class NamesGate:
         """`lone`: whether lone names count, for which all of the text is read."""
         tokens = TOKEN.findall(text)
         letters = "".join(map(self._kinds.__getitem__, tokens))
+        # guard: C19.language
         if self._languages is not None and self._is_foreign(text, letters):
             return LookedAt(text, (), foreign=True)
         if lone:
             return LookedAt(text, ((0, len(text)),) if tokens else ())
-        return LookedAt(text, tuple(_windows(tokens, letters[::2])))
+        windows = [*_windows(tokens, letters[::2]), *_in_one_case(text)]
+        return LookedAt(text, tuple(_merged(windows)))
 
     def _is_foreign(self, text: str, letters: str) -> bool:
         assert self._languages is not None
@@ -84,18 +112,35 @@ class NamesGate:
         return may_be_foreign(letters) and self._languages.foreign_words(cut(text)) is not None
 
 
+def _in_one_case(text: str) -> Iterator[Span]:
+    """The strings of a call that have no capitals, or no small letters: any two words of them could
+    be a name."""
+    start = 0
+    for one in text.split(BETWEEN):
+        if one.islower() or one.isupper():
+            yield start, start + len(one)
+        start += len(one) + len(BETWEEN)
+
+
+def _merged(windows: list[Span]) -> Iterator[Span]:
+    """In order, and apart from each other."""
+    if not windows:
+        return
+    windows.sort()
+    first, end = windows[0]
+    for start, behind in windows:
+        if start > end:
+            yield first, end
+            first = start
+        end = max(end, behind)
+    yield first, end
+
+
 def _windows(tokens: list[str], kinds: str) -> Iterator[Span]:
-    """In characters, in order, apart from each other."""
+    """In characters; they may overlap."""
     around = [(m.start() - AROUND, m.end() + AROUND) for m in _FULL.finditer(kinds)]
     around += [(m.start() - _AROUND_CHAT, m.end() + _AROUND_CHAT) for m in _CHAT.finditer(kinds)]
-    if not around:
-        return
-    ends = list(itertools.accumulate(map(len, tokens), initial=0))
-    around.sort()
-    start, end = around[0]
-    for first, behind in around:
-        if first > end:
-            yield ends[max(0, start)], ends[end]
-            start = first
-        end = min(max(end, behind), len(tokens))
-    yield ends[max(0, start)], ends[end]
+    if around:
+        ends = list(itertools.accumulate(map(len, tokens), initial=0))
+        last = len(tokens)
+        yield from ((ends[max(0, first)], ends[min(last, behind)]) for first, behind in around)
