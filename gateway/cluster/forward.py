@@ -35,7 +35,7 @@ from gateway.core.errors import (
     UpstreamError,
     UpstreamFailed,
 )
-from gateway.core.reply import Frame, ReplyStream
+from gateway.core.reply import Frame, Receiver, ReplyStream, deliver_each
 from gateway.core.types import InferenceRequest, ServedModel
 from gateway.pipeline.hedging import has_state
 from gateway.scheduling.calls import CloudPermission, QueuedCall
@@ -137,6 +137,9 @@ class ForwardedReply:
         tokens = unpack_words(body).get("tokens")
         self.total_tokens = tokens if isinstance(tokens, int) else None
         return None
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self.close()

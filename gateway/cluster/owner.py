@@ -26,9 +26,7 @@ from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import EgressForbidden, GatewayError
 from gateway.core.held_bytes import AnswerShare, HeldBytes
-from gateway.core.reply import (
-    ServerEvents,
-)
+from gateway.core.reply import Frame, Handled, ServerEvents
 from gateway.core.types import (
     ONPREM_ONLY,
     Attempt,
@@ -188,10 +186,12 @@ class Owner:
         return await self._pass_on(request, opened, say)
 
     async def _pass_on(self, request: InferenceRequest, opened: OpenedReply, say: Say) -> str:
+        async def say_frame(frame: Frame) -> None:
+            for each in frame.apart() if isinstance(frame, ServerEvents) else (frame,):
+                await say(pack_frame(each))
+
         try:
-            async for frame in opened:
-                for each in frame.apart() if isinstance(frame, ServerEvents) else (frame,):
-                    await say(pack_frame(each))
+            await opened.deliver(Handled(say_frame))
         except GatewayError as exc:
             await say(pack_words(Kind.FAILED, packed(exc)))
             return "failed"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from gateway.core.deferred_error import DeferredError
 from gateway.core.structs import value
 from gateway.core.types import Sensitivity, Usage, Zone
 
@@ -79,13 +80,86 @@ def _event(text: bytes) -> ServerEvent:
 Frame = RestBody | GrpcMessage | JsonBody | ServerEvent | ServerEvents
 
 
-class ReplyStream(Protocol):
-    """Frames of one reply. Whoever holds it must `aclose()` it, read or not; closing twice is
+T = TypeVar("T")
+TItem = TypeVar("TItem", contravariant=True)
+
+
+class Receiver(Protocol[TItem]):
+    """Takes the parts of an answer as they come."""
+
+    def put(self, item: TItem) -> bool:
+        """False: `room` is to be awaited before the next. Neither waits nor keeps the sender."""
+        ...
+
+    async def room(self) -> None:
+        """Until there is room for more. Raises what ends the answer instead."""
+        ...
+
+
+class FrameSource(Protocol):
+    """Frames of one reply. Whoever holds it must `aclose()` it, delivered or not; closing twice is
     harmless, and closing cancels the upstream call."""
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        """Put all frames that are left, each as it comes. Returns at their end, raises what broke
+        them off, or what the receiver raises."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class ReplyStream(FrameSource, Protocol):
+    """Of an endpoint, whose first frame shows that it answers."""
 
     def __aiter__(self) -> AsyncIterator[Frame]: ...
     async def __anext__(self) -> Frame: ...
-    async def aclose(self) -> None: ...
+
+
+class Handled(Generic[T]):
+    """A receiver of items that are handled one after the other, which may take time."""
+
+    def __init__(self, handle: Callable[[T], Awaitable[None]]) -> None:
+        self._handle = handle
+        self._item: T
+
+    def put(self, item: T) -> bool:
+        self._item = item
+        return False
+
+    async def room(self) -> None:
+        await self._handle(self._item)
+
+
+class _Received(Generic[T]):
+    def __init__(self) -> None:
+        self.items: list[T] = []
+
+    def put(self, item: T) -> bool:
+        self.items.append(item)
+        return True
+
+    async def room(self) -> None: ...
+
+
+async def received(frames: FrameSource) -> list[Frame]:
+    """All that are left, up to the end, which settles the call. Closes it, and raises what it
+    raises."""
+    receiver, failed = _Received[Frame](), None
+    try:
+        await frames.deliver(receiver)
+    except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+        failed = DeferredError(exc)
+    await frames.aclose()  # guard: A3.grpc-answer-close
+    if failed is not None:
+        raise failed.again()
+    return receiver.items
+
+
+async def deliver_each(items: AsyncIterator[T], receiver: Receiver[T]) -> None:
+    """As `FrameSource.deliver`, for what gives its items one by one."""
+    async for item in items:
+        if not receiver.put(item):
+            await receiver.room()
 
 
 class OneFrame:
@@ -106,6 +180,9 @@ class OneFrame:
             raise StopAsyncIteration
         frame, self._frame = self._frame, None
         return frame
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self._frame = None
@@ -139,4 +216,4 @@ class InferenceReply:
     """An answer from its first frame on. Fronts must close `frames` on every exit."""
 
     placement: Placement
-    frames: ReplyStream
+    frames: FrameSource

@@ -13,7 +13,7 @@ from gateway.accounting.pricing.gputime import GpuTime
 from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
-from gateway.core.timeouts import EARLY_S, Slot, running_wheel
+from gateway.core.timeouts import EARLY_S, Slot, TimerWheel, running_wheel
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
@@ -64,18 +64,23 @@ class AttemptTimeout:
         self._cancelling = task.cancelling()
         self.ends_s = ends_s
         if ends_s < self._slot_s or self not in self._slot:
-            self._stand_at(ends_s, now_s)
+            self._stand_at(ends_s, now_s, wheel)
         self.model_state.health.answers.claim(self, now_s)
         return self
 
-    def _stand_at(self, ends_s: float, now_s: float) -> None:
+    def _stand_at(self, ends_s: float, now_s: float, wheel: TimerWheel) -> None:
         self._slot.pop(self, None)
-        self._slot, self._slot_s = running_wheel().add(self, ends_s - now_s), ends_s
+        self._slot, self._slot_s = wheel.add(self, ends_s - now_s), ends_s
 
     def leave_wheel(self) -> None:
         """It waits no more: nothing is left of it there. Between two frames of a stream it stays,
         and `expire` sees that its end has moved."""
         self._slot.pop(self, None)
+
+    def rests(self) -> None:
+        """It waits for something else, until the next `waits`."""
+        self.model_state.health.answers.heard(self)
+        self._task = None
 
     def __enter__(self) -> AttemptTimeout:
         return self
@@ -105,7 +110,7 @@ class AttemptTimeout:
         self.may_last = False
         if at_s < self.ends_s and not self.ran_out:  # guard: A6.fired-limits minus 2
             self.ends_s = at_s
-            self._stand_at(at_s, now_s)
+            self._stand_at(at_s, now_s, running_wheel())
 
     def expire(self) -> None:
         now_s = self.model_state.health.clock()
@@ -113,7 +118,7 @@ class AttemptTimeout:
             self.may_last = False
             self.last_check()
         if self.ends_s > now_s + EARLY_S:
-            self._stand_at(self.ends_s, now_s)
+            self._stand_at(self.ends_s, now_s, running_wheel())
         elif self._task is not None:
             self.ran_out = True
             self._task.cancel()

@@ -28,12 +28,7 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamSilent,
 )
-from gateway.core.reply import (
-    Frame,
-    OneFrame,
-    ReplyStream,
-    ServerEvents,
-)
+from gateway.core.reply import Frame, OneFrame, ReplyStream, ServerEvents
 from gateway.core.trace_context import Span
 from gateway.core.types import (
     CLOUD,
@@ -62,11 +57,8 @@ _NOT_SENT = Cost()
 class AttemptLog(Protocol):
     """Keeps what was tried; the account of the call."""
 
-    before_dispatch: bool
-    """Nothing is sent to the cloud before it is on record."""
-
-    decision: Decision | None
-    """The last one: the queue may have decided otherwise."""
+    before_dispatch: bool  # nothing is sent to the cloud before it is on record
+    decision: Decision | None  # the last one: the queue may have decided otherwise
 
     def starts(
         self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
@@ -117,6 +109,24 @@ class AttemptServices:
 class RunningAttempt(AttemptTimeout):
     """One try at one endpoint: its turn in the queue, the upstream call, the first frame."""
 
+    may_last = True
+    answered = False  # whether its time tells how fast the server is
+    finished = False
+    reserved: Reservation | None = None
+    stream: ReplyStream | None = None
+    first: Frame | None = None  # of an answer that did not come whole
+    frames = 0
+    received_bytes = 0  # where they are paid for
+    heard_s = 0.0  # when the last frame came
+    gpu_mark: float  # of `GpuTime`, where the server has one
+    sent_s: float | None = None
+    sent_as = ""  # the id under which it is sent to the cloud
+    record: Durable | None = None  # done once it is on record
+    epoch: int | None = None  # None: it was not sent
+    high_s: float  # of its model's times, of a sample of so many, when it was sent
+    sample: int
+    span: Span | None = None
+
     def __init__(
         self,
         services: AttemptServices,
@@ -133,21 +143,8 @@ class RunningAttempt(AttemptTimeout):
         model, state = request.model, services.registry.states[endpoint.name]
         self.served = endpoint.models[model]
         self.state, self.model_state = state, state.model_states[model]
-        self.may_last = True
-        self.answered = False  # whether its time tells how fast the server is
-        self.finished = False
-        self.reserved: Reservation | None = None
-        self.stream: ReplyStream | None = None
-        self.first: Frame | None = None  # of an answer that did not come whole
-        self.frames = self.received_bytes = 0  # the bytes, where they are paid for
-        self.gpu_mark: float  # of `GpuTime`, where the server has one
-        self.sent_s: float | None = None
-        self.sent_as = ""  # the id under which it is sent to the cloud
-        self.record: Durable | None = None  # done once it is on record
-        self.epoch: int | None = None  # None: it was not sent
-        self.high_s: float  # of its model's times, of a sample of so many, when it was sent
-        self.sample: int
-        self.span: Span | None = request.trace.begin("attempt") if request.trace.sampled else None
+        if request.trace.sampled:
+            self.span = request.trace.begin("attempt")
 
     @property
     def model(self) -> str:
@@ -186,9 +183,9 @@ class RunningAttempt(AttemptTimeout):
                         self.received_bytes = upstream.frame_bytes(frame)
                 elif request.payload.streamed and isinstance(request.payload, TensorCall):
                     self.first = await anext(stream, None)  # a decoupled model may give none
-                    self.on_frame(self.first)
                 else:
                     self.first = await anext(stream)
+                if self.first is not None:
                     self.on_frame(self.first)
             return self
         except StopAsyncIteration:
@@ -220,6 +217,13 @@ class RunningAttempt(AttemptTimeout):
 
     def last_check(self) -> None:
         """Most are answered long before anybody has to ask how long theirs may take."""
+        if self.begun:
+            deadline_s, health = self.request.deadline.at_s, self.services.registry.health
+            end = upstream.silent_until_s(
+                self.state, self.model_state, health, deadline_s, self.heard_s
+            )
+            self.ends_s, self.may_last = end, True
+            return
         self.ends_s = min(self.request.deadline.at_s, (self.sent_s or 0.0) + self._give_up_s())
 
     def _give_up_s(self) -> float:
@@ -272,11 +276,10 @@ class RunningAttempt(AttemptTimeout):
         door = self.turn.door if self.turn is not None else None
         return (door or state.onprem).infer(request, self.served)
 
-    def on_frame(self, frame: Frame | None) -> None:
-        if frame is not None:
-            self.frames += frame.number if type(frame) is ServerEvents else 1
-            if self.served.egress_usd_per_gb:
-                self.received_bytes += upstream.frame_bytes(frame)
+    def on_frame(self, frame: Frame) -> None:
+        self.frames += frame.number if type(frame) is ServerEvents else 1
+        if self.served.egress_usd_per_gb:
+            self.received_bytes += upstream.frame_bytes(frame)
 
     def whole(self) -> OneFrame:
         """All of an answer that does not stream."""
@@ -312,11 +315,8 @@ class RunningAttempt(AttemptTimeout):
         took_s = 0.0 if sent_s is None else self.clock() - sent_s
         self.answered = answered = error is None and not result
         if stream is not None and type(stream) is not OneFrame:
-            closing = (
-                None
-                if answered and upstream.closed_whole(stream)
-                else upstream.begun_closing(stream)
-            )
+            if not (answered and upstream.closed_whole(stream)):
+                closing = upstream.begun_closing(stream)
             if closing is not None:  # nobody takes this place before the close has gone out (S2)
                 # guard: S2.close-order -> self._leave()
                 # guard: S2.leave-at-once -> self._leave()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import current_task
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -79,7 +80,8 @@ class Pipeline:
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
         """The answer, from its first frame on. Raises the GatewayError that refuses the call."""
-        account, task = CallAccount(self._accounts, request), timeouts.running_wheel().task()
+        account, task = CallAccount(self._accounts, request), current_task()
+        assert task is not None
         async with Call(request, account, self._classifier, task, self._open) as call:
             self._admit(call)
             await call.classify()

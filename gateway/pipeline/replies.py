@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import DeadlineExceeded, GatewayError, UpstreamGivenUp, UpstreamSilent
-from gateway.core.reply import Frame, OneFrame
+from gateway.core.reply import Frame, OneFrame, Receiver
 from gateway.core.types import Outcome
-from gateway.endpoints.health.patience import idle_s, parting_s
 from gateway.endpoints.state import AttemptTimeout, went_out_why
 from gateway.pipeline.attempt import RunningAttempt
 from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.upstream import closed, total_tokens
 
-_OBSERVED_EACH_S = 0.02  # gaps between frames that follow closely are observed as one
+_OBSERVED_EACH_S = 0.1  # of frames that follow closely, the gap before one of them is observed
 
 
 class Cuttable(Protocol):
@@ -30,20 +29,19 @@ OpenCalls = dict[Cuttable, None]
 
 
 class OpenedReply:
-    """The frames of an attempt that has begun to answer. Each comes within the deadline; closing
-    cancels the upstream."""
+    """The frames of an attempt that has begun to answer: receives them of its endpoint, and
+    delivers them. Each comes within the deadline; closing cancels the upstream."""
 
     def __init__(self, attempt: RunningAttempt) -> None:
         attempt.begun, attempt.may_last = True, False
+        if attempt.first is None and type(attempt.stream) is OneFrame:
+            attempt.first = attempt.stream.take()
         self._attempt = attempt
-        self._first = attempt.first
-        if self._first is None and type(attempt.stream) is OneFrame:
-            self._first = attempt.stream.take()
+        self._receiver: Receiver[Frame] | None = None
         self._done = False
+        self._left = False  # its receiver takes no more
         self._cut: Callable[[], GatewayError] | None = None
-        self._gap_s = 0.0  # the longest since the last that was observed
-        self._idle_s = 0.0  # how long a gap may be; 0: to be asked again
-        self._observed_s = 0.0
+        self._observes_at_s = 0.0
 
     @property
     def total_tokens(self) -> int | None:
@@ -55,43 +53,38 @@ class OpenedReply:
             now_s = self._attempt.clock()
             self._attempt.ends_by(now_s, now_s)
 
-    def __aiter__(self) -> AsyncIterator[Frame]:
-        return self
-
-    async def __anext__(self) -> Frame:
-        attempt = self._attempt
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        if self._done:
+            return
+        attempt, self._receiver = self._attempt, receiver
+        failed: DeferredError | None = None
         try:
-            if self._cut is not None:
-                failed = DeferredError(self._cut())
-            elif self._first is not None:
-                first, self._first = self._first, None
-                return first
-            elif self._done or attempt.stream is None:
-                raise StopAsyncIteration
-            else:
-                since_s = attempt.clock()
-                with self._waits(since_s):
-                    frame = await anext(attempt.stream)
-                self._observe_gap(since_s)
-                attempt.on_frame(frame)
-                return frame
+            first, attempt.first = attempt.first, None
+            if first is not None and not receiver.put(first):
+                await self.room()
+            stream = attempt.stream
+            if stream is not None:
+                with self._waits():
+                    await stream.deliver(self)
         except TimeoutError:
             failed = DeferredError(self._too_late())
-        except GatewayError as exc:
-            # guard: A4.first-frame -> await attempt._open(); failed = DeferredError(exc)
-            # guard: A4.broken-stream DeferredError(exc) -> DeferredError(StopAsyncIteration())
-            # guard: A4.commit-point -> attempt.stream = await attempt._open(); return await
-            #   anext(attempt.stream)
-            failed = DeferredError(exc)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
+            # guard: A4.first-frame -> await attempt._open(); failed = DeferredError(exc)
+            # guard: A4.broken-stream -> failed = None
+            # guard: A4.commit-point -> attempt.stream = await attempt._open(); return await
+            #   attempt.stream.deliver(receiver)
             failed = DeferredError(exc)
-        await self._end(failed.error)
-        raise failed.again()
+        self._receiver = None  # which has this
+        await self._end(None if failed is None else failed.error)
+        if failed is not None:
+            raise failed.again()
 
-    async def _end(self, error: BaseException) -> None:
-        """`StopAsyncIteration`: it was whole."""
+    async def _end(self, error: BaseException | None) -> None:
+        """`None`: it was whole."""
         self._done = True
-        if isinstance(error, StopAsyncIteration):
+        if self._left:
+            error = asyncio.CancelledError()
+        if error is None:
             closing = self._attempt.end(None)
         elif isinstance(error, GatewayError) and self._cut is None:
             closing = self._attempt.end(error)
@@ -114,31 +107,46 @@ class OpenedReply:
     def _settle(self, outcome: Outcome, reason: str) -> None:
         """Called at its end, once or more often."""
 
-    def _observe_gap(self, since_s: float) -> None:
-        """A frame has come that was waited for since then."""
-        now_s = self._attempt.clock()
-        self._gap_s = max(self._gap_s, now_s - since_s)
-        if now_s - self._observed_s >= _OBSERVED_EACH_S:
-            self._attempt.model_state.gaps.observe(self._gap_s)
-            self._observed_s, self._gap_s, self._idle_s = now_s, 0.0, 0.0
+    # A receiver of frames
 
-    def _waits(self, now_s: float) -> AttemptTimeout:
-        """For a frame, since the one before it."""
+    def put(self, frame: Frame) -> bool:
+        attempt, receiver = self._attempt, self._receiver
+        now_s = attempt.clock()
+        if now_s >= self._observes_at_s or not attempt.may_last:
+            self._observe(now_s)
+        attempt.heard_s = now_s
+        attempt.on_frame(frame)
+        return receiver is not None and receiver.put(frame)
+
+    async def room(self) -> None:
+        """Meanwhile, nobody waits for the endpoint."""
+        attempt, receiver = self._attempt, self._receiver
+        attempt.rests()
+        self._left = True
+        if receiver is not None:
+            await receiver.room()
+        self._left = False
+        self._waits()
+
+    def _observe(self, now_s: float) -> None:
+        """The endpoint is heard."""
         attempt = self._attempt
-        request = attempt.request
-        # guard: P3.silent-stream -> if went_out_why(attempt.state, attempt.model_state) or
-        #   attempt.state.drained:
-        if went_out_why(attempt.state, attempt.model_state):
-            idle_at_s = now_s + parting_s(attempt.model_state.gap_s)
-        else:
-            if not self._idle_s:
-                settings = attempt.services.registry.health
-                self._idle_s = idle_s(attempt.model_state.gap_s, settings)
-            idle_at_s = now_s + self._idle_s
-        # guard: D1.frame-wait -> return attempt.waits(idle_at_s, now_s)
-        # guard: A5.stream-timeout -> return attempt.waits(request.deadline.at_s, now_s)
-        # guard: D1.later-frames -> return attempt.waits(now_s + 100000.0, now_s)
-        return attempt.waits(min(request.deadline.at_s, idle_at_s), now_s)
+        answers = attempt.model_state.health.answers
+        answers.heard(attempt)
+        answers.claim(attempt, now_s)
+        attempt.model_state.gaps.observe(now_s - attempt.heard_s)
+        attempt.heard_s, self._observes_at_s = now_s, now_s + _OBSERVED_EACH_S
+        if not attempt.may_last and self._cut is None:  # its endpoint went out
+            attempt.last_check()
+
+    def _waits(self) -> AttemptTimeout:
+        """For the next frame, from now on."""
+        if self._cut is not None:
+            raise self._cut()
+        attempt = self._attempt
+        now_s = attempt.heard_s = attempt.clock()
+        attempt.last_check()
+        return attempt.waits(attempt.ends_s, now_s)
 
     def _too_late(self) -> GatewayError:
         attempt = self._attempt
@@ -176,9 +184,9 @@ class SettlingStream(OpenedReply):
         self._open.pop(self, None)
 
 
-def ending(error: BaseException) -> tuple[Outcome, str]:
+def ending(error: BaseException | None) -> tuple[Outcome, str]:
     """How a call ended that raised this. No reason: it is that of the placement."""
-    if isinstance(error, StopAsyncIteration):
+    if error is None:
         return Outcome.SERVED, ""
     if isinstance(error, GatewayError):
         return error.outcome, error.reason

@@ -1,4 +1,4 @@
-"""The stream of an endpoint's answer: what came of it, and how it is closed."""
+"""The stream of an endpoint's answer: what came of it, how long it may be silent, how it ends."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import asyncio
 from typing import Final
 
 from gateway.accounting.pricing import tariff
+from gateway.config import HealthSettings
 from gateway.core.reply import Frame, GrpcMessage, ReplyStream, ServerEvent, ServerEvents
 from gateway.core.types import ServedModel, Usage
+from gateway.endpoints.health.patience import idle_s, parting_s
+from gateway.endpoints.state import EndpointState, ModelState, went_out_why
 
 _CLOSES_IN_S: Final = 0.02  # no caller waits longer for an upstream that is slow to close (D1)
 _FRAMED_BYTES: Final = len(ServerEvent(b"").framed())
@@ -35,6 +38,25 @@ def frame_bytes(frame: Frame) -> int:
     if isinstance(frame, GrpcMessage):
         return len(frame.message)
     return len(frame.data) if isinstance(frame, ServerEvent) else len(frame.body)
+
+
+def silent_until_s(
+    state: EndpointState,
+    model_state: ModelState,
+    health: HealthSettings,
+    deadline_s: float,
+    heard_s: float,
+) -> float:
+    """When a stream is given up of which nothing came since `heard_s`."""
+    # guard: P3.silent-stream -> if went_out_why(state, model_state) or state.drained:
+    if went_out_why(state, model_state):
+        silent_s = parting_s(model_state.gap_s)
+    else:
+        silent_s = idle_s(model_state.gap_s, health)
+    # guard: D1.frame-wait -> return heard_s + silent_s
+    # guard: A5.stream-timeout -> return deadline_s
+    # guard: D1.later-frames -> return heard_s + 100000.0
+    return min(deadline_s, heard_s + silent_s)
 
 
 def closed_whole(stream: ReplyStream) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.config import LimitSettings, QueueSettings
-from gateway.core.reply import Frame, ReplyStream
+from gateway.core.reply import Frame, Receiver, ReplyStream, deliver_each
 from gateway.core.types import InferenceRequest, ServedModel, Zone
 from gateway.scheduling.routing.policy import Policy
 from tests.unit.harness import Ended, Plan, Rig, ScriptedConnector, Setup, Site, request, run
@@ -70,6 +70,9 @@ class Leaving:
         except BaseException:
             self._left()
             raise
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self._left()  # the close has gone out

@@ -21,7 +21,7 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.operations.chat import CHAT
-from gateway.core.reply import Frame, JsonBody, ReplyStream
+from gateway.core.reply import Frame, JsonBody, Receiver, ReplyStream, deliver_each
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel
 from tests.simulation.plan import START_S, EndpointPlan, Mood, Probe, Spell
 from tests.simulation.witness import Witness
@@ -174,6 +174,9 @@ class SimulatedReply:
             raise UpstreamUnreachable("the stream broke")
         if self.mood is Mood.STALLS:
             await asyncio.sleep(_FOREVER_S)
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self._closed = True

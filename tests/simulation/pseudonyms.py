@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from gateway.core.reply import Frame, InferenceReply, OneFrame, ReplyStream
+from gateway.core.reply import Frame, FrameSource, InferenceReply, OneFrame, Receiver
 from gateway.core.types import Classification, DocumentCall, InferenceRequest, Sensitivity
 from tests.simulation.endpoints import number_of
 from tests.simulation.plan import Look
@@ -57,15 +56,12 @@ class SimulatedInstead:
 
 
 class _Restored:
-    def __init__(self, frames: ReplyStream, instead: SimulatedInstead) -> None:
+    def __init__(self, frames: FrameSource, instead: SimulatedInstead) -> None:
         self._frames = frames
         self._instead = instead
 
-    def __aiter__(self) -> AsyncIterator[Frame]:
-        return self
-
-    async def __anext__(self) -> Frame:
-        return await anext(self._frames)
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await self._frames.deliver(receiver)
 
     async def aclose(self) -> None:
         self._instead.forget()

@@ -7,12 +7,13 @@ import contextlib
 import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from gateway.core.ambient import Sources, drawn_from
 from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
-from gateway.core.reply import JsonBody
+from gateway.core.reply import Frame, Handled, JsonBody
 from gateway.core.types import DocumentCall, InferenceRequest, Payload, TensorCall, WireProtocol
 from tests.simulation.composition import Composed, composed
 from tests.simulation.loop import Stuck, VirtualLoop
@@ -41,6 +42,10 @@ class Ran:
     attempts: int
     outcomes: tuple[str, ...]
     trace: tuple[str, ...] = ()
+
+
+class _Leaves(Exception):
+    """A caller has read enough."""
 
 
 class _Halt(Exception):
@@ -200,16 +205,20 @@ class World:
             reply = await gateway.pipelines[-1].handle(request)
             self.witness.released(story, reply.placement)
             try:
-                async for frame in reply.frames:
-                    assert isinstance(frame, JsonBody)
-                    story.frames.append(frame.body)
-                    if self._has_enough(story):
-                        return
-                    if story.plan.reads_s:
-                        await asyncio.sleep(story.plan.reads_s)
-                story.whole = True
+                with contextlib.suppress(_Leaves):
+                    if not self._has_enough(story):  # else it leaves before it reads
+                        await reply.frames.deliver(Handled(partial(self._read, story)))
+                        story.whole = True
             finally:
                 await asyncio.shield(reply.frames.aclose())
+
+    async def _read(self, story: CallStory, frame: Frame) -> None:
+        assert isinstance(frame, JsonBody)
+        story.frames.append(frame.body)
+        if self._has_enough(story):
+            raise _Leaves
+        if story.plan.reads_s:
+            await asyncio.sleep(story.plan.reads_s)
 
     def _has_enough(self, story: CallStory) -> bool:
         most = story.plan.leaves_after_frames

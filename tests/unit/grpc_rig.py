@@ -21,7 +21,16 @@ from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import GatewayError, InternalError, UpstreamUnreachable
-from gateway.core.reply import Frame, GrpcMessage, InferenceReply, Placement, ReplyStream, RestBody
+from gateway.core.reply import (
+    Frame,
+    GrpcMessage,
+    InferenceReply,
+    Placement,
+    Receiver,
+    ReplyStream,
+    RestBody,
+    deliver_each,
+)
 from gateway.core.types import InferenceRequest, Sensitivity, TensorCall, Zone
 from gateway.endpoints.connectors import Inspector
 from gateway.server import Services
@@ -65,6 +74,9 @@ class Frames:
 
     async def __anext__(self) -> Frame:
         return await anext(self._frames)
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         if not self.closed.is_set():

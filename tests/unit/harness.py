@@ -27,9 +27,11 @@ from gateway.core.reply import (
     Frame,
     InferenceReply,
     Placement,
+    Receiver,
     ReplyStream,
     ServerEvent,
     ServerEvents,
+    deliver_each,
 )
 from gateway.core.types import (
     EVERYWHERE,
@@ -58,6 +60,7 @@ from gateway.pipeline.rate_limits import RateLimits
 from gateway.pipeline.retries import RetryBudget
 from gateway.scheduling.factory import new_scheduler, weights
 from gateway.scheduling.routing.policy import Policy
+from tests.unit.delivery import Reader
 from tests.unit.limits.holders import holders
 
 T = TypeVar("T")
@@ -215,6 +218,9 @@ class ScriptedReply:
             raise StopAsyncIteration
         self._next += 1
         return ServerEvent(b"%s/%d" % (self._call.encode(), number))
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         if self._closed:
@@ -467,14 +473,14 @@ def state_of(rig: Rig, name: str, restricted: bool = False) -> EndpointSnapshot:
 
 
 async def _read(reply: InferenceReply, frames: list[bytes], most: int) -> None:
-    while len(frames) < most:
-        try:
-            frame = await anext(reply.frames)
-        except StopAsyncIteration:
-            return
+    def is_last(frame: Frame) -> bool:
         assert isinstance(frame, ServerEvent | ServerEvents)
         events = frame.apart() if isinstance(frame, ServerEvents) else [frame]
         frames.extend(event.data for event in events)
+        return len(frames) >= most
+
+    if most:
+        await Reader(is_last).read(reply.frames)
 
 
 def _endpoint(site: Site) -> Endpoint:

@@ -18,6 +18,7 @@ from gateway.classify.names.engines.local import ReaderThread
 from gateway.config import QueueSettings
 from gateway.core.deferred_error import DeferredError, released
 from gateway.core.errors import UpstreamFailed
+from gateway.core.reply import received
 from gateway.core.types import InferenceRequest
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire
 from gateway.pipeline.hedging import hedged
@@ -65,11 +66,7 @@ async def ask(rig: Rig, call: InferenceRequest) -> None:
     """As a front would, but that it names nothing that is raised."""
     with contextlib.suppress(Exception, asyncio.CancelledError):
         reply = await rig.pipeline.handle(call)
-        try:
-            async for _ in reply.frames:
-                pass
-        finally:
-            await reply.frames.aclose()
+        await received(reply.frames)
 
 
 PLANS = {

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.core.errors import UpstreamGivenUp, UpstreamSilent
+from gateway.core.reply import Frame, Handled
 from gateway.core.types import Zone
 from tests.unit.harness import MODEL, Ended, Plan, Rig, cloud, now_s, onprem, request, run
 
@@ -116,5 +117,43 @@ def test_a_stream_that_stops_counts_as_a_failure_of_its_endpoint() -> None:
         assert rig.registry.refuses_call("gpu", request("clear")) == "ejected", "for their caller"
         await rig.call(request("clear", FAR_S, streamed=True, tenant="another"))
         assert not rig.registry.model_state("gpu", MODEL).breaker.closed, "for everybody"
+
+    run(main())
+
+
+@pytest.mark.parametrize("event", [None, goes_down])
+def test_a_caller_that_takes_its_time_is_no_silence_of_the_endpoint(event: Event | None) -> None:
+    """The endpoint goes out meanwhile, or does not; its frames come soon after."""
+
+    async def main() -> None:
+        rig = Rig(onprem(Plan(frames=4, frame_s=0.5)), cloud())
+        reply = await rig.pipeline.handle(request("clear", FAR_S, streamed=True))
+        waits_s = [0.0, 500.0, 0.0, 500.0]
+
+        async def read(frame: Frame) -> None:
+            wait_s = waits_s.pop(0)
+            if wait_s and event is not None:
+                event(rig)
+            await asyncio.sleep(wait_s)
+
+        await reply.frames.deliver(Handled(read))
+        await reply.frames.aclose()
+        assert waits_s == []
+        assert list(rig.log.ends().values()) == [["served"]]
+        assert rig.leftovers() == {}
+
+    run(main())
+
+
+def test_a_stream_whose_endpoint_is_back_may_be_silent_as_before() -> None:
+    async def main() -> None:
+        rig = Rig(onprem(Plan(frames=3, frame_s=2.0)), cloud())
+        call = asyncio.create_task(rig.call(request("clear", FAR_S, streamed=True)))
+        await asyncio.sleep(3.5)
+        goes_down(rig)
+        rig.registry.states["gpu"].server_up()
+        ended = await call
+        assert ended.error is None
+        assert len(ended.frames) == 3
 
     run(main())

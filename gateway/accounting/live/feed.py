@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from gateway.accounting.live.decisions import Decisions
 from gateway.accounting.live.shares import TAIL, Document, Shares, alone, summaries
 from gateway.core import ambient
+from gateway.core.reply import Receiver, deliver_each
 from gateway.protocols import strictjson
 
 EVERY_S = 0.25
@@ -205,6 +206,9 @@ class Events:
         if event is None or not self._may_view():  # guard: P2.revoked-feed minus 2
             raise StopAsyncIteration
         return event
+
+    async def deliver(self, receiver: Receiver[bytes]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self._feed.leave(self._looker)

@@ -34,7 +34,7 @@ class AwaitedAnswers:
 
     def gave_up(self, who: object) -> None:
         """Waits no more, and has heard nothing: the silence goes on."""
-        del self.waiting[who]
+        self.waiting.pop(who, None)
 
     def silent_since(self, sent_s: float) -> bool:
         """Whether nobody was answered since a call that was sent then."""

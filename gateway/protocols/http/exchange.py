@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import http
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import BodiesFull, BodyTooLarge
 from gateway.core.held_bytes import BodyShare
+from gateway.core.reply import Receiver
 from gateway.protocols.http import ClientLeft
 from gateway.protocols.http.head import Field, HttpHead
 from gateway.protocols.pieces import PieceBuffer
@@ -27,7 +28,10 @@ _TURN_BYTES = 8 * _PART_BYTES  # behind which others get a turn
 class ClosableBytes(Protocol):
     """The bytes of a streamed answer. Closing twice is harmless, and cancels what is upstream."""
 
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    async def deliver(self, receiver: Receiver[bytes]) -> None:
+        """Put all of them, as they come."""
+        ...
+
     async def aclose(self) -> None: ...
 
 
@@ -246,7 +250,7 @@ class HttpExchange:
         for at in range(0, len(body), _PART_BYTES):
             # guard: A9.http-slow-reader -> if not line.put(view[at:at + _PART_BYTES]) and False:
             if not line.put(view[at : at + _PART_BYTES]):
-                await self._taken(stall_s)
+                await self.taken(stall_s)
             elif at % _TURN_BYTES == 0:
                 await asyncio.sleep(0)
         self.ended = True
@@ -273,10 +277,7 @@ class HttpExchange:
             end = "connection: close\r\n\r\n" if close else "\r\n"
             self.started = True
             line.write(f"{_STATUS[status]}{line.host.date}{lines}{end}".encode("latin-1"))
-            put = line.put_chunk if chunked else line.put
-            async for chunk in content:
-                if chunk and not put(chunk):
-                    await self._taken(stall_s)
+            await content.deliver(_Caller(self, line.put_chunk if chunked else line.put, stall_s))
             if chunked:
                 line.write(b"0\r\n\r\n")
             self.ended = True
@@ -287,7 +288,7 @@ class HttpExchange:
         if failed is not None:
             raise failed.again()
 
-    async def _taken(self, stall_s: float) -> None:
+    async def taken(self, stall_s: float) -> None:
         """Until the caller has room for more."""
         if self.left:
             raise ClientLeft
@@ -305,6 +306,21 @@ class HttpExchange:
             return True
         announced = self.headers.get("content-length", "0")
         return not announced.isdigit() or int(announced) > _DRAINED_BYTES
+
+
+class _Caller:
+    """Receives the bytes of a streamed answer, on its connection."""
+
+    __slots__ = ("_exchange", "_stall_s", "put")
+
+    def __init__(
+        self, exchange: HttpExchange, put: Callable[[bytes], bool], stall_s: float
+    ) -> None:
+        self._exchange, self._stall_s = exchange, stall_s
+        self.put = put
+
+    async def room(self) -> None:
+        await self._exchange.taken(self._stall_s)
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:

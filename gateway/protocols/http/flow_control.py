@@ -44,10 +44,11 @@ class FlowControlledProtocol(asyncio.Protocol):
         return self._writable is None
 
     def put_chunk(self, data: bytes) -> bool:
-        """The same as a chunk of its own."""
+        """The same as a chunk of its own; an empty one would be the last."""
         if self._lost:
             return False
-        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        if data:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         return self._writable is None
 
     @property

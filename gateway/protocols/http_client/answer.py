@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import httptools
 
@@ -26,6 +26,8 @@ class AnswerReader:
         self.pieces: list[bytes] = []  # of the body, which nobody has taken yet
         self.on_body = self.pieces.append  # what the parser calls: no function of ours for each
         self._parser = httptools.HttpResponseParser(self)
+        self.feed: Callable[[bytes], None] = self._parser.feed_data
+        """Raises HttpParserError or HttpParserUpgrade; `failure` says why, unless it is no HTTP."""
         self.whole = False  # the body will be taken whole
         self.begin()
 
@@ -36,11 +38,6 @@ class AnswerReader:
         self.head_done = self.done = self.keeps = False
         self.until_close = False  # its body ends with the connection
         self.failure: GatewayError | None = None  # why it is not taken
-
-    def feed(self, data: bytes) -> None:
-        """Raises httptools.HttpParserError or HttpParserUpgrade; `failure` says why, unless it is
-        no HTTP."""
-        self._parser.feed_data(data)
 
     @property
     def ended(self) -> bool:

@@ -52,7 +52,8 @@ class HttpClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
         self._now_s = ambient.clock()
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[bool] | None = None
+        self._take: Callable[[bytes], bool] | None = None  # a piece of a stream, at once
         self.answer = AnswerReader(max_body_bytes)
         self.whole = WholeBody(self.answer.pieces)
         self.body = b""
@@ -69,7 +70,7 @@ class HttpClientConnection(asyncio.Protocol):
     def rests(self) -> bool:
         """Whether it can be kept for the next call: the answer has ended, and nothing of either
         side is under way."""
-        transport, answer = self._transport, self.answer
+        transport, answer, self._take = self._transport, self.answer, None
         if self._lost or transport.is_closing() or transport.get_write_buffer_size():
             return False
         if not self._resting:  # the parser has read it
@@ -85,6 +86,7 @@ class HttpClientConnection(asyncio.Protocol):
         return True
 
     def cut(self) -> None:
+        self._take = None  # or its stream would hold itself
         self._transport.abort()
         self.whole.release()
 
@@ -116,7 +118,7 @@ class HttpClientConnection(asyncio.Protocol):
         body: bytes | tuple[bytes, ...],
         streamed: bool,
         held: AnswerShare | None = None,
-    ) -> asyncio.Future[None]:
+    ) -> asyncio.Future[bool]:
         """Done when it may have answered. A whole answer is counted in `held`."""
         if self._lost:
             raise self.broken()
@@ -133,10 +135,12 @@ class HttpClientConnection(asyncio.Protocol):
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
-    def more(self) -> asyncio.Future[None]:
-        """Done when more of a stream has come. Raises what there is instead."""
+    def more(self, take: Callable[[bytes], bool] | None) -> asyncio.Future[bool]:
+        """Done when more of a stream has come, and `take`, to which it goes, says that it waits for
+        no more. Whether `take` has it. Raises what there is instead."""
         if self._lost or self._failure is not None:
             raise self.broken()
+        self._take = take
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
@@ -170,7 +174,7 @@ class HttpClientConnection(asyncio.Protocol):
         if self.answered or self._lost or self._failure is not None:
             if self.answered and not (self._streamed or self.whole.is_large):
                 self.body = answer.take()
-            waiter.set_result(None)
+            waiter.set_result(False)
 
     def _fail(self, failure: GatewayError) -> None:
         answer = self.answer
@@ -187,41 +191,48 @@ class HttpClientConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        answer = self.answer
-        if self._untouched:
-            self._untouched = False
-            body = self._plain.read(data) if len(data) <= answer.max_body_bytes else None
-            if body is not None:
-                if not self.whole.has_room(len(body)):
-                    self._fail(AnswersFull())
-                    self._wake()
+        answer, take = self.answer, self._take
+        if take is None:
+            if self._untouched:
+                self._untouched = False
+                body = self._plain.read(data) if len(data) <= answer.max_body_bytes else None
+                if body is not None:
+                    if self.whole.has_room(len(body)):
+                        self.status, self.headers, self.body = 200, self._plain.headers, body
+                        self.answered = self._resting = True
+                    else:
+                        self._fail(AnswersFull())
+                    waiter = self._waiter
+                    if waiter is not None and not waiter.done():
+                        waiter.set_result(False)
                     return
-                self.status, self.headers, self.body = 200, self._plain.headers, body
-                self.answered = self._resting = True
-                waiter = self._waiter
-                if waiter is not None and not waiter.done():
-                    waiter.set_result(None)
+            if self._resting:  # nobody asked: whatever it answers, it is not our next question
+                self.retire()
+                self._transport.abort()
+                if not data.startswith(_GOODBYES):
+                    self.on_surplus()
                 return
-        if self._resting:  # nobody asked: whatever it answers, it is not our next question
-            self.retire()
-            self._transport.abort()
-            if not data.startswith(_GOODBYES):
-                self.on_surplus()
-            return
         try:
             answer.feed(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if answer.done:
                 self.on_surplus()
             self._fail(answer.failure or UpstreamFailed("the endpoint's answer is not HTTP"))
-        if self._streamed and self.answered:
-            self._hold(len(data))
-            waiter = self._waiter
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
-        else:
+        if not (self._streamed and self.answered):
             self._read(data)
             self._wake()
+            return
+        pieces, taken = answer.pieces, False
+        if take is not None and pieces and not answer.done:
+            if take(pieces.pop() if len(pieces) == 1 else answer.take()):
+                return
+            taken = True
+        else:
+            self._hold(len(data))
+        self._take = None
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(taken)
 
     def _hold(self, size: int) -> None:
         """So much more of a stream has come. What nobody has taken is bounded."""

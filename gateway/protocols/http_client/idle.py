@@ -58,18 +58,21 @@ class IdleConnections:
             )  # fmt: skip
         self._distrusted_until_s = self._now_s() + DISTRUST_S
 
-    def put(self, connection: HttpClientConnection) -> None:
+    def put(self, connection: HttpClientConnection) -> bool:
+        """Whether it may have another call."""
+        if not connection.rests() or (self._distrusted_until_s and not self.trusted):
+            return False
         self._connections.append(connection)
+        return True
 
     def take(self, may_open: bool) -> HttpClientConnection | None:
         """A connection that can have a call; None where there is none, or where a new one that
         `may_open` is better."""
-        connections, now_s = self._connections, self._now_s()
+        connections, rests = self._connections, self._rest_s > 0.0
+        if self._distrusted_until_s and not self.trusted:
+            self.clear()
         while connections:
-            if not self.trusted:
-                self.clear()
-                return None
-            rests = self._rest_s > 0.0
+            now_s = self._now_s()
             connection = connections.popleft() if rests else connections.pop()
             since_s = connection.idle_since
             if since_s <= now_s - self._max_idle_s:

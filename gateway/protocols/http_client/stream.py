@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from gateway.core import timeouts
@@ -41,32 +40,24 @@ class WireStream:
             raise StopAsyncIteration
         return chunk
 
-    async def more(self) -> bytes:
-        """Nothing at the end. The wait is the caller's to bound."""
-        try:
-            while (waiter := self.waiter()) is not None:
-                await waiter
-        except BaseException:
-            self.close()
-            raise
-        return self.take()
-
-    def waiter(self) -> asyncio.Future[None] | None:
-        """Done when there may be something to take; None when there is. Raises what there is
-        instead; then, and when the wait ends otherwise, it is to be closed."""
-        connection = self._connection
-        if connection is None or connection.answer.pieces or connection.answer.done:
-            return None
-        try:
-            return connection.more()
-        except ConnectionLost as exc:
-            raise UpstreamUnreachable(exc.why) from None
-
-    def take(self) -> bytes:
-        """What has come; nothing at the end."""
+    async def more(self, take: Callable[[bytes], bool] | None = None) -> bytes | None:
+        """What has come; b"" at the end. While there is nothing, all that comes goes to `take`
+        instead, until that says that it waits for no more: None. The wait is the caller's to
+        bound."""
         connection = self._connection
         if connection is None:
             return b""
+        answer = connection.answer
+        try:
+            while not (answer.pieces or answer.done):
+                if await connection.more(take):
+                    return None
+        except ConnectionLost as exc:
+            self.close()
+            raise UpstreamUnreachable(exc.why) from None
+        except BaseException:
+            self.close()
+            raise
         if not (chunk := connection.taken()):
             self.close()
         return chunk

@@ -283,10 +283,9 @@ class ConnectionPool:
             self._give_back(connection)
 
     def _give_back(self, connection: HttpClientConnection) -> None:
-        if self._closed or not (self._idle.trusted and connection.rests()):
+        if self._closed or not self._idle.put(connection):
             self._drop(connection)
             return
-        self._idle.put(connection)
         if self._queue:
             self._next_turn()
         else:

@@ -23,7 +23,7 @@ from gateway.core.errors import (
     RequestRejected,
     UpstreamFailed,
 )
-from gateway.core.reply import Frame, GrpcMessage, Placement, ReplyStream, RestBody
+from gateway.core.reply import Frame, FrameSource, GrpcMessage, Placement, RestBody, received
 from gateway.core.timeouts import Timeout
 from gateway.core.types import AT_ONCE_BYTES, Sensitivity, WireProtocol, Zone
 from gateway.protocols.http2.exchange import OK
@@ -240,17 +240,12 @@ async def infer_request(raw: bytes) -> Any:
     return message
 
 
-async def only_answer(frames: ReplyStream) -> bytes:
+async def only_answer(frames: FrameSource) -> bytes:
     """The answer of a unary call, read to the end so that the call settles as served."""
-    first: Frame | None = None
-    try:
-        async for frame in frames:
-            first = first or frame
-    finally:
-        await asyncio.shield(frames.aclose())  # guard: A3.grpc-answer-close
-    if first is None:
+    answers = await received(frames)
+    if not answers:
         raise UpstreamFailed("the endpoint ended the call without an answer")
-    return await answer_bytes(first)
+    return await answer_bytes(answers[0])
 
 
 async def answer_bytes(frame: Frame | None) -> bytes:

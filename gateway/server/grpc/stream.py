@@ -22,7 +22,7 @@ from tritonclient.grpc import service_pb2
 from gateway.core.deferred_error import DeferredError, released
 from gateway.core.errors import AnswersFull, GatewayError, ModelFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
-from gateway.core.reply import Placement
+from gateway.core.reply import Frame, Handled, Placement
 from gateway.core.types import InferenceRequest, TensorCall, WireProtocol
 from gateway.protocols.oip.grpc import decode_request
 from gateway.protocols.oip.stream_frames import StreamFrame
@@ -203,12 +203,15 @@ class StreamSession:
     async def _infer(self, services: Services, request: InferenceRequest, call: _Call) -> None:
         with bounded(request.deadline.remaining_s()):
             held: list[StreamFrame] = []
+
+            async def put(frame: Frame) -> None:
+                response = StreamFrame(await answer_bytes(frame))
+                await self._put(call, response, held, request.held)
+
             reply = await services.handle(request)
             try:
                 self.placement = reply.placement
-                async for frame in reply.frames:
-                    response = StreamFrame(await answer_bytes(frame))
-                    await self._put(call, response, held, request.held)
+                await reply.frames.deliver(Handled(put))
             except GatewayError:
                 await self._send_held(call, held)
                 raise

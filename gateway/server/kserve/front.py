@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     GatewayError,
     InternalError,
@@ -27,7 +26,15 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.core.reply import Frame, GrpcMessage, InferenceReply, OneFrame, ReplyStream, RestBody
+from gateway.core.reply import (
+    Frame,
+    FrameSource,
+    GrpcMessage,
+    InferenceReply,
+    OneFrame,
+    RestBody,
+    received,
+)
 from gateway.core.types import AT_ONCE_BYTES, InferenceRequest, TensorCall, WireProtocol
 from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
@@ -158,7 +165,7 @@ class _KserveRequestHead(RequestHead):
         return self._read_on(exchange, request, lines, frames)
 
     async def _read_on(
-        self, exchange: HttpExchange, request: InferenceRequest, lines: str, frames: ReplyStream
+        self, exchange: HttpExchange, request: InferenceRequest, lines: str, frames: FrameSource
     ) -> None:
         await self._forward_errors(exchange, request, lines, await _only_frame(frames))
 
@@ -188,16 +195,8 @@ def _lines(lines: str, answer: RestBody, content: bytes) -> str:
     return f"content-type: {media}\r\ncontent-length: {len(content)}\r\n{lines}"
 
 
-async def _only_frame(stream: ReplyStream) -> Frame:
-    """Read on to the end, which settles the call."""
-    failed: DeferredError | None = None
-    try:
-        frames = [frame async for frame in stream]
-    except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-        failed = DeferredError(exc)
-    await asyncio.shield(stream.aclose())
-    if failed is not None:
-        raise failed.again()
+async def _only_frame(stream: FrameSource) -> Frame:
+    frames = await received(stream)
     if not frames:
         raise UpstreamFailed("the endpoint gave no answer")
     if len(frames) > 1:

@@ -8,60 +8,65 @@ import orjson
 
 from gateway.core.errors import GatewayError, InternalError
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.reply import ReplyStream, ServerEvent, ServerEvents
+from gateway.core.reply import Frame, FrameSource, Receiver, ServerEvent, ServerEvents
 from gateway.protocols import strictjson
+from gateway.protocols.http import ClientLeft
 from gateway.server.openai.errors import error_body, error_document
 
 _log = logging.getLogger(__name__)
 
 _DONE = b"data: [DONE]\n\n"
 _OWN_FAILURES = ("error", "response.failed")
+_EVENTS = (ServerEvent, ServerEvents)
 
 
 class EventBytes:
     """What a streamed reply looks like on the wire; closing it closes the reply (A3, A4)."""
 
-    def __init__(self, frames: ReplyStream, operation: OperationSpec) -> None:
+    def __init__(self, frames: FrameSource, operation: OperationSpec) -> None:
         self._frames = frames
         self._named = operation.stream is StreamForm.RESPONSES  # events with names
         self._last: ServerEvent | ServerEvents = ServerEvent(b"")  # that went out
-        self._ended = False
+        self._caller: Receiver[bytes]
 
-    def __aiter__(self) -> EventBytes:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if self._ended:
-            raise StopAsyncIteration
+    async def deliver(self, receiver: Receiver[bytes]) -> None:
+        self._caller = receiver
         try:
-            frame = await anext(self._frames)
-            if not isinstance(frame, ServerEvent | ServerEvents):
-                raise InternalError("a frame of another protocol came in an event stream")
-        except StopAsyncIteration:
-            self._ended = True
-            if self._named:  # its last event says that it is the last
-                raise
-            return _DONE
+            await self._frames.deliver(self)
         except GatewayError as error:
-            return self._broken_off(error)  # guard: A4.in-band-error -> raise StopAsyncIteration
+            # guard: A4.in-band-error -> return
+            # guard: A4.no-done -> last = self._broken_off(error) + _DONE
+            last = self._broken_off(error)
+        except ClientLeft:
+            raise
         except Exception as exc:  # noqa: BLE001 - a front's: the caller must learn of the cut
             _log.error("an event stream failed: %s", type(exc).__name__)  # its text may be content
-            return self._broken_off(InternalError("the gateway failed while it streamed"))
+            last = self._broken_off(InternalError("the gateway failed while it streamed"))
+        else:
+            last = b"" if self._named else _DONE  # an event with a name says that it is the last
+        receiver.put(last)
+
+    # A receiver of frames
+
+    def put(self, frame: Frame) -> bool:
+        if not isinstance(frame, _EVENTS):
+            raise InternalError("a frame of another protocol came in an event stream")
         self._last = frame
-        return frame.framed()
+        return self._caller.put(frame.framed())
+
+    async def room(self) -> None:
+        await self._caller.room()
 
     async def aclose(self) -> None:
-        self._ended = True
         await self._frames.aclose()
 
     def _broken_off(self, error: GatewayError) -> bytes:
         """In-band, since the status line is long gone; and never `[DONE]` behind it."""
-        self._ended = True  # guard: A4.no-done
         if not self._named:
             return ServerEvent(error_body(error)).framed()
         last = self._last.apart()[-1] if isinstance(self._last, ServerEvents) else self._last
         if last.event in _OWN_FAILURES:
-            raise StopAsyncIteration  # the endpoint has told it, in this protocol's own event
+            return b""  # the endpoint has told it, in this protocol's own event
         return ServerEvent(_response_error(error, last), "error").framed()
 
 

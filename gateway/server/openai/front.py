@@ -17,11 +17,10 @@ from starlette.routing import Route
 
 from gateway.auth import Caller
 from gateway.config.model_catalog import CatalogModel
-from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.reply import Frame, InferenceReply, JsonBody, OneFrame, ReplyStream
+from gateway.core.reply import FrameSource, InferenceReply, JsonBody, OneFrame, received
 from gateway.core.types import AT_ONCE_BYTES, InferenceRequest, JsonDocument, WireProtocol
 from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
@@ -134,8 +133,9 @@ class _OpenAiRequestHead(RequestHead):
         return None
 
 
-async def _read_on(exchange: HttpExchange, lines: str, frames: ReplyStream) -> None:
-    frame = await _only_frame(frames)
+async def _read_on(exchange: HttpExchange, lines: str, frames: FrameSource) -> None:
+    answer = await received(frames)
+    frame = answer[0] if len(answer) == 1 else None
     if not isinstance(frame, JsonBody):
         raise InternalError("an answer came in other frames than this protocol has")
     await exchange.reply_as_taken(200, _whole(frame.body, lines), frame.body)
@@ -143,19 +143,6 @@ async def _read_on(exchange: HttpExchange, lines: str, frames: ReplyStream) -> N
 
 def _whole(body: bytes, lines: str) -> str:
     return f"content-type: {_JSON}\r\ncontent-length: {len(body)}\r\n{lines}"
-
-
-async def _only_frame(frames: ReplyStream) -> Frame | None:
-    """Of an answer that is not streamed: read on to the end, which settles the call."""
-    failed: DeferredError | None = None
-    try:
-        received = [frame async for frame in frames]
-    except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
-        failed = DeferredError(exc)
-    await frames.aclose()
-    if failed is not None:
-        raise failed.again()
-    return received[0] if len(received) == 1 else None
 
 
 def _shown(model: CatalogModel, caller: Caller) -> bool:

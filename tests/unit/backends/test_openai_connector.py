@@ -37,6 +37,7 @@ from gateway.endpoints.connectors.openai.provider import (
 )
 from gateway.protocols.http_client.wire import ConnectionPool
 from tests.laps import within
+from tests.unit.delivery import Reader
 from tests.unit.threads import counted
 
 pytestmark = pytest.mark.anyio
@@ -176,14 +177,18 @@ async def frames(stream: ReplyStream) -> list[Frame]:
 
 
 async def collect(stream: ReplyStream, seen: list[Frame]) -> None:
-    """Events one by one, however they came."""
+    """Events one by one, however they came: the first is awaited, all others are delivered."""
+
+    def takes(frame: Frame) -> bool:
+        events = frame.apart() if isinstance(frame, ServerEvents) else [frame]
+        assert not isinstance(frame, ServerEvents) or len(events) == frame.number
+        seen.extend(events)
+        return False
+
     async for frame in stream:
-        if isinstance(frame, ServerEvents):
-            events = frame.apart()
-            assert len(events) == frame.number
-            seen.extend(events)
-        else:
-            seen.append(frame)
+        takes(frame)
+        break
+    await Reader(takes).read(stream)
 
 
 async def ask(provider: Provider, call: InferenceRequest, **more: Any) -> list[Frame]:

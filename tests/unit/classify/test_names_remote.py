@@ -17,7 +17,16 @@ from gateway.classify.names.model.features import COLUMNS
 from gateway.classify.names.model.labels import LABELS
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, UpstreamBusy, UpstreamFailed, UpstreamUnreachable
-from gateway.core.reply import Frame, GrpcMessage, JsonBody, OneFrame, ReplyStream, RestBody
+from gateway.core.reply import (
+    Frame,
+    GrpcMessage,
+    JsonBody,
+    OneFrame,
+    Receiver,
+    ReplyStream,
+    RestBody,
+    deliver_each,
+)
 from gateway.core.types import ONPREM_ONLY, InferenceRequest, ServedModel, Tensor, TensorCall
 from gateway.protocols.oip.grpc import encode_response
 from gateway.protocols.oip.reply import TensorReply
@@ -69,6 +78,9 @@ class Closing:
 
     async def __anext__(self) -> Frame:
         return await anext(self._frames)
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self._of.closed += 1

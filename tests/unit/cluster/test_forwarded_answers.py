@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,7 +13,7 @@ from gateway.cluster.failures import packed, raised
 from gateway.cluster.messages import Kind, Messages, pack, pack_frame
 from gateway.core.errors import AnswersFull, GatewayError
 from gateway.core.held_bytes import AnswerShare, HeldBytes
-from gateway.core.reply import GrpcMessage
+from gateway.core.reply import GrpcMessage, received
 from gateway.core.types import WireProtocol
 from gateway.protocols.oip.grpc import decode_request
 from tests.unit.backends.test_held_grpc import Dripping, both_ways, client, until
@@ -48,10 +48,9 @@ async def answered(
     sizes = []
     try:
         reply = await by.rig.pipeline.handle(asked)
-        async with aclosing(reply.frames) as frames:
-            async for frame in frames:
-                assert isinstance(frame, GrpcMessage)
-                sizes.append(len(frame.message))
+        for frame in await received(reply.frames):
+            assert isinstance(frame, GrpcMessage)
+            sizes.append(len(frame.message))
     except GatewayError as error:
         return error
     return sizes

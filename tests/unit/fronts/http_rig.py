@@ -15,7 +15,14 @@ from gateway.auth import Callers
 from gateway.config import KeySettings, LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import NoEligibleEndpoint, UpstreamRefused
-from gateway.core.reply import Frame, InferenceReply, Placement, RestBody
+from gateway.core.reply import (
+    Frame,
+    InferenceReply,
+    Placement,
+    Receiver,
+    RestBody,
+    deliver_each,
+)
 from gateway.core.types import InferenceRequest, Sensitivity, Zone
 from gateway.protocols.http.connection import HttpConnection
 from gateway.protocols.http.server import HttpServer
@@ -49,6 +56,9 @@ class Frames:
             raise step
         frame: Frame = step
         return frame
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self.closed.set()

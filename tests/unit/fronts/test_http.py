@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.core.errors import GatewayError, Saturated
+from gateway.core.reply import Receiver, deliver_each
 from gateway.server.http import App, ClosingResponse, Front, read_body, request_exchange
 from gateway.server.intake import RequestContext
 from gateway.server.kserve import front as kserve
@@ -55,6 +56,9 @@ class Chunks:
             raise step
         chunk: bytes = step
         return chunk
+
+    async def deliver(self, receiver: Receiver[bytes]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         await asyncio.sleep(0)  # as a real one does

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
 from gateway.core.errors import UpstreamUnreachable
 from gateway.core.operations.responses import RESPONSES
-from gateway.core.reply import Frame, ServerEvent, ServerEvents
+from gateway.core.reply import Frame, Receiver, ServerEvent, ServerEvents
 from gateway.server.openai.events import EventBytes
 
 pytestmark = pytest.mark.anyio
@@ -28,30 +27,39 @@ class Frames:
     """An event, two that came together, and then a failure."""
 
     def __init__(self) -> None:
-        self._left: list[Frame] = [
+        self.frames: list[Frame] = [
             ServerEvent(b'{"sequence_number": 4}'),
             ServerEvents(event(5) + event(6), 2),
         ]
 
-    def __aiter__(self) -> AsyncIterator[Frame]:
-        return self
-
-    async def __anext__(self) -> Frame:
-        if not self._left:
-            raise UpstreamUnreachable("it broke")
-        return self._left.pop(0)
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        for frame in self.frames:
+            receiver.put(frame)
+        raise UpstreamUnreachable("it broke")
 
     async def aclose(self) -> None: ...
 
 
+class Caller:
+    def __init__(self) -> None:
+        self.bytes: list[bytes] = []
+
+    def put(self, item: bytes) -> bool:
+        self.bytes.append(item)
+        return True
+
+    async def room(self) -> None: ...
+
+
 @pytest.mark.parametrize("read", [1, 2])
 async def test_a_failure_continues_what_went_out(read: int) -> None:
-    frames = Frames()
-    stream = EventBytes(frames, RESPONSES)
-    assert [await anext(stream) for _ in range(read)] == [event(4), event(5) + event(6)][:read]
-    frames._left.clear()
-    failure = (await anext(stream)).decode().split("data: ")[1]
-    assert json.loads(failure)["sequence_number"] == {1: 5, 2: 7}[read]
+    frames, caller = Frames(), Caller()
+    del frames.frames[read:]
+    await EventBytes(frames, RESPONSES).deliver(caller)
+    *events, failure = caller.bytes
+    assert events == [event(4), event(5) + event(6)][:read]
+    document = json.loads(failure.decode().split("data: ")[1])
+    assert document["sequence_number"] == {1: 5, 2: 7}[read]
 
 
 @pytest.mark.parametrize(

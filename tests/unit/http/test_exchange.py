@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import BodyTooLarge
+from gateway.core.reply import Receiver, deliver_each
 from gateway.protocols.http import ClientLeft
 from gateway.protocols.http.connection import LINGER_S, HttpConnection
 from gateway.protocols.http.exchange import HttpExchange
@@ -49,6 +50,9 @@ class Bytes:
             await asyncio.Event().wait()
         found: bytes = step
         return found
+
+    async def deliver(self, receiver: Receiver[bytes]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self.closings += 1

@@ -20,8 +20,9 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.reply import Frame, JsonBody, ServerEvent
+from gateway.core.reply import Frame, JsonBody, Receiver, ServerEvent, deliver_each, received
 from gateway.core.types import JsonDocument
+from tests.unit.delivery import Stepwise
 
 FORMS = (
     SurrogateForm("Aurelind", "Maria"),
@@ -50,14 +51,17 @@ class Upstream:
             raise self._error
         raise StopAsyncIteration
 
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
+
     async def aclose(self) -> None:
         self.closed += 1
+        self._frames.clear()
 
 
 def restored(frames: Sequence[Frame], operation: OperationSpec = CHAT) -> list[Frame]:
     async def read() -> list[Frame]:
-        stream = RestoredFrames(Upstream(frames), operation, Restorer(FORMS))
-        return [frame async for frame in stream]
+        return await received(RestoredFrames(Upstream(frames), operation, Restorer(FORMS)))
 
     return asyncio.run(read())
 
@@ -272,12 +276,10 @@ def test_responses_are_restored_and_their_numbers_stay_in_a_row(cuts: list[int])
 def test_what_was_held_comes_before_the_break_of_a_stream() -> None:
     async def main() -> None:
         upstream = Upstream([chunk({"content": "It is Aure"})], UpstreamUnreachable("it broke"))
-        stream = RestoredFrames(upstream, CHAT, Restorer(FORMS))
+        stream = Stepwise[Frame](RestoredFrames(upstream, CHAT, Restorer(FORMS)))
         got = [await anext(stream), await anext(stream)]
         assert content(events(got)) == "It is Aure"
         with pytest.raises(UpstreamUnreachable):
-            await anext(stream)
-        with pytest.raises(StopAsyncIteration):
             await anext(stream)
 
     asyncio.run(main())
@@ -289,14 +291,15 @@ def test_the_mapping_is_gone_when_the_answer_was_read_or_its_caller_left(read: i
         restorer = Restorer(FORMS)
         upstream = Upstream([chunk({"content": "Aurelind"}), chunk({}, "stop")])
         stream = RestoredFrames(upstream, CHAT, restorer)
+        frames = Stepwise[Frame](stream)
         for _ in range(read):
-            await anext(stream, None)
+            await anext(frames, None)
         if read < 99:
             await stream.aclose()
             await stream.aclose()
             assert upstream.closed == 2
             assert restorer.whole("Aurelind") == "Aurelind"
-            assert await anext(stream, None) is None
+            assert await anext(frames, None) is None
         assert restorer.whole("Aurelind") == "Aurelind"
 
     asyncio.run(main())

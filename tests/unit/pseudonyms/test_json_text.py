@@ -23,7 +23,7 @@ from gateway.classify.pseudonyms.forms import SurrogateForm
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.reply import ServerEvent
+from gateway.core.reply import ServerEvent, received
 from tests.unit.pseudonyms.samples import masked_one
 from tests.unit.pseudonyms.test_answers import Upstream
 
@@ -147,8 +147,7 @@ def test_a_large_event_is_restored_unparsed(operation: OperationSpec) -> None:
     event = ServerEvent(b'{"type":"x","text":"Aurelind","n":' + lists + b"}", kind)
 
     async def read() -> list[Any]:
-        frames = RestoredFrames(Upstream([event]), operation, Restorer(FORMS))
-        return [frame async for frame in frames]
+        return await received(RestoredFrames(Upstream([event]), operation, Restorer(FORMS)))
 
     (made,) = asyncio.run(read())
     assert made == event._replace(data=event.data.replace(b"Aurelind", b"Maria"))

@@ -11,9 +11,10 @@ from gateway.core.errors import OnpremUnavailable
 from gateway.core.operations.chat import CHAT
 from gateway.core.reply import (
     Frame,
+    FrameSource,
     InferenceReply,
     OneFrame,
-    ReplyStream,
+    Receiver,
     ServerEvent,
 )
 from gateway.core.types import (
@@ -69,16 +70,17 @@ class ScriptedInstead:
 class Shouting:
     """An answer that shows that it was restored."""
 
-    def __init__(self, frames: ReplyStream) -> None:
+    def __init__(self, frames: FrameSource) -> None:
         self._frames = frames
 
-    def __aiter__(self) -> Shouting:
-        return self
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        self.room = receiver.room
+        self._put = receiver.put
+        await self._frames.deliver(self)
 
-    async def __anext__(self) -> Frame:
-        frame = await anext(self._frames)
+    def put(self, frame: Frame) -> bool:
         assert isinstance(frame, ServerEvent)
-        return ServerEvent(frame.data.upper())
+        return self._put(ServerEvent(frame.data.upper()))
 
     async def aclose(self) -> None:
         await self._frames.aclose()

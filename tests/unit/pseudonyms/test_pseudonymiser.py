@@ -34,6 +34,7 @@ from gateway.core.reply import (
     JsonBody,
     OneFrame,
     Placement,
+    received,
 )
 from gateway.core.types import (
     EVERYWHERE,
@@ -150,7 +151,8 @@ def restricted(reason: str = "entities", request_id: str = ID) -> Classification
 
 
 async def only(reply: InferenceReply) -> Frame:
-    return await anext(reply.frames)
+    frame, *_ = await received(reply.frames)
+    return frame
 
 
 def document_of(request: InferenceRequest) -> JsonDocument:

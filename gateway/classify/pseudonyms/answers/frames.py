@@ -15,7 +15,7 @@ import asyncio
 import json
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gateway.classify.pseudonyms.answers.json_text import UNCHANGED_KEYS, Stopped, restored_text
@@ -24,7 +24,14 @@ from gateway.classify.pseudonyms.documents import TooDeep, changed
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import GatewayError, UpstreamFailed
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.reply import Frame, JsonBody, ReplyStream, ServerEvent, ServerEvents
+from gateway.core.reply import (
+    Frame,
+    FrameSource,
+    JsonBody,
+    Receiver,
+    ServerEvent,
+    ServerEvents,
+)
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
 
@@ -39,11 +46,11 @@ _PLACE = ("item_id", "output_index", "content_index", "summary_index")
 
 
 class RestoredFrames:
-    """A `ReplyStream` over another. Closing it forgets the mapping."""
+    """Restores the frames of another `FrameSource`. Its end, or closing it, forgets the mapping."""
 
     def __init__(
         self,
-        frames: ReplyStream,
+        frames: FrameSource,
         operation: OperationSpec,
         restorer: Restorer,
         unrestored: Callable[[int], None] = lambda count: None,
@@ -55,28 +62,28 @@ class RestoredFrames:
         self._restorer = restorer
         events = ResponsesEvents if operation.stream is StreamForm.RESPONSES else ChoiceEvents
         self._events: ChoiceEvents | ResponsesEvents = events(restorer)
+        self._receiver: Receiver[Frame] | None = None
         self._ready: deque[Frame] = deque()
-        self._broken: DeferredError | None = None
-        self._ended = False
+        self._large: Frame | None = None  # to be restored in a thread of its own
 
-    def __aiter__(self) -> AsyncIterator[Frame]:
-        return self
-
-    async def __anext__(self) -> Frame:
-        while not self._ready:
-            if self._broken is not None:
-                broken, self._broken = self._broken, None
-                self._forget()
-                raise broken.again()
-            if self._ended:
-                self._forget()
-                raise StopAsyncIteration
-            await self._read()
-        return self._ready.popleft()
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        self._receiver = receiver
+        broken: DeferredError | None = None
+        try:
+            await self._frames.deliver(self)
+        except GatewayError as error:  # what was held back came before the break
+            broken = DeferredError(error)
+        self._ready.extend(self._events.rest())
+        while not self._put_ready():
+            await receiver.room()
+        self._receiver = None  # which has this
+        self._forget()
+        if broken is not None:
+            raise broken.again()
 
     async def aclose(self) -> None:
-        self._ended = True
         self._ready.clear()
+        self._receiver = None
         try:
             await self._frames.aclose()
         finally:
@@ -88,20 +95,31 @@ class RestoredFrames:
             self._unrestored(count)
         self._restorer.forget()
 
-    async def _read(self) -> None:
-        try:
-            frame = await anext(self._frames)
-        except StopAsyncIteration:
-            self._ended = True
-            self._ready.extend(self._events.rest())
-        except GatewayError as error:  # what was held back came before the break
-            self._broken, self._ended = DeferredError(error), True
-            self._ready.extend(self._events.rest())
-        else:
-            if _size(frame) <= AT_ONCE_BYTES:
-                self._ready.extend(self._restored(frame))
-            else:
-                self._ready.extend(await asyncio.to_thread(self._restored, frame))
+    # A receiver of frames
+
+    def put(self, frame: Frame) -> bool:
+        if _size(frame) > AT_ONCE_BYTES:
+            self._large = frame
+            return False
+        self._ready.extend(self._restored(frame))
+        return self._put_ready()
+
+    async def room(self) -> None:
+        receiver, large, self._large = self._receiver, self._large, None
+        if large is not None:
+            self._ready.extend(await asyncio.to_thread(self._restored, large))
+        elif receiver is not None:
+            await receiver.room()
+        while receiver is not None and not self._put_ready():
+            await receiver.room()
+
+    def _put_ready(self) -> bool:
+        """Whether the receiver took all, and takes more."""
+        ready, receiver = self._ready, self._receiver
+        while ready and receiver is not None:
+            if not receiver.put(ready.popleft()):
+                return False
+        return True
 
     def _restored(self, frame: Frame) -> list[Frame]:
         restorer = self._restorer

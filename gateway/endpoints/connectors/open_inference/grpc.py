@@ -15,7 +15,14 @@ from tritonclient.grpc import service_pb2
 
 from gateway.core.deadline import Deadline
 from gateway.core.errors import DeadlineExceeded, NotOffered, UpstreamFailed, UpstreamRefused
-from gateway.core.reply import GrpcMessage, OneFrame, ReplyStream
+from gateway.core.reply import (
+    Frame,
+    GrpcMessage,
+    OneFrame,
+    Receiver,
+    ReplyStream,
+    deliver_each,
+)
 from gateway.core.types import InferenceRequest, ServedModel, TensorCall
 from gateway.endpoints.connectors.open_inference import grpc_failures as failures
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, encode_fields
@@ -166,6 +173,9 @@ class StreamReply:
         except BaseException:  # to release the call, whatever ends it
             await self.aclose()
             raise
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self._closed = True

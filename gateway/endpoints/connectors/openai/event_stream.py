@@ -22,14 +22,13 @@ from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
     AnswersFull,
     DeadlineExceeded,
-    GatewayError,
     UpstreamError,
     UpstreamFailed,
     UpstreamUnreachable,
 )
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.reply import ServerEvent, ServerEvents
+from gateway.core.reply import Frame, Receiver, ServerEvent, ServerEvents
 from gateway.core.types import Usage
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.large import READ_BYTES, answer_edges
@@ -64,7 +63,7 @@ class Progress:
     operation: OperationSpec
     words: ProviderWords = NO_SECRETS
     ended: bool = False  # said by the protocol itself
-    failure: GatewayError | None = None
+    failure: Exception | None = None
     total_tokens: int | None = None
     usage: Usage | None = None
     _open: set[int] = field(default_factory=set)
@@ -139,6 +138,9 @@ class EventStream:
         self._parser = EventParser(bounds.event_bytes)
         self._progress = Progress(operation, words)
         self._committed = False  # an event has gone to the caller
+        self._receiver: Receiver[Frame] | None = None
+        self._full = False  # it has no room before it was waited for
+        self._passing = False  # the last read was passed on unread
         self._between_events = False  # the next read may be an event that need not be read
         self._passed_bytes = min(bounds.event_bytes, _TURN_BYTES)  # the largest such
         self.closed = False  # what it held was given back
@@ -156,21 +158,45 @@ class EventStream:
 
     async def __anext__(self) -> ServerEvent | ServerEvents:
         try:
-            if not self._between_events:
-                return await self._next()
-            response = self._response
-            while (waiter := response.waiter()) is not None:
-                await waiter
-            chunk = response.take()
-            if len(chunk) <= self._passed_bytes and is_unread_event(chunk):
-                self._progress.goes_on()
-                return ServerEvents(chunk, 1)
-            self._come(chunk)
             return await self._next()
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = DeferredError(exc)
         await self.aclose()  # which releases the connection
         raise failed.again()
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        self._receiver = receiver
+        try:
+            async for events in self:
+                if not receiver.put(events):
+                    await receiver.room()
+        finally:
+            self._receiver = None
+
+    def _take(self, chunk: bytes) -> bool:
+        """Put the events of a read to the receiver. Whether the next read may come."""
+        progress, receiver = self._progress, self._receiver
+        try:
+            if (
+                self._between_events
+                and receiver is not None
+                and len(chunk) <= self._passed_bytes
+                and is_unread_event(chunk)
+            ):
+                if not self._passing:
+                    self._passing = True
+                    progress.goes_on()
+                self._full = not receiver.put(ServerEvents(chunk, 1))
+                return not self._full
+            self._come(chunk)
+            events = None if receiver is None else self._take_events()
+            if receiver is not None and events is not None:
+                self._full = not receiver.put(events)
+        except Exception as exc:  # noqa: BLE001 - raised where the stream is delivered
+            progress.failure = exc.with_traceback(None)
+        return not (
+            self._full or self._at_hand or self._unfed or progress.ended or progress.failure
+        )
 
     async def aclose(self) -> None:
         if not self.closed:
@@ -180,6 +206,9 @@ class EventStream:
     async def _next(self) -> ServerEvent | ServerEvents:
         progress = self._progress
         while True:
+            if self._full and self._receiver is not None:
+                self._full = False
+                await self._receiver.room()
             if self.closed:
                 raise StopAsyncIteration
             if progress.failure is not None:
@@ -197,7 +226,9 @@ class EventStream:
                 await asyncio.sleep(0)  # others have their turn
                 self._feed_on()
             else:
-                self._come(await self._response.more())
+                chunk = await self._response.more(self._take)
+                if chunk is not None:
+                    self._come(chunk)
 
     def _take_events(self) -> ServerEvent | ServerEvents | None:
         """All events of the last read that the caller gets, up to the end or a failure. The first
@@ -255,7 +286,7 @@ class EventStream:
 
     def _come(self, chunk: bytes) -> None:
         """A read; an empty one is the end of the body."""
-        self._between_events = False
+        self._between_events = self._passing = False
         if chunk:
             self._feed(chunk)
             self._has_room()

@@ -21,7 +21,16 @@ from gateway.core.deadline import Clock
 from gateway.core.errors import UpstreamFailed, UpstreamRefused
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
-from gateway.core.reply import GrpcMessage, JsonBody, OneFrame, ReplyStream, ServerEvent
+from gateway.core.reply import (
+    Frame,
+    GrpcMessage,
+    JsonBody,
+    OneFrame,
+    Receiver,
+    ReplyStream,
+    ServerEvent,
+    deliver_each,
+)
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, TensorCall
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.open_inference.grpc import read_message
@@ -212,6 +221,9 @@ class TextEvents:
             await self.aclose()
             raise
         return self._events.popleft()
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        await deliver_each(self, receiver)
 
     async def aclose(self) -> None:
         self._ended = True
