@@ -158,23 +158,23 @@ def restricts(reading: list[Finding] | UnmeasuredLanguage) -> bool:
 
 
 def loss(reader: NamesReader, texts: Sequence[str], missed: list[str]) -> Loss:
-    told = Loss()
+    result = Loss()
     for at in range(0, len(texts), _BATCH):
         some = texts[at : at + _BATCH]
-        looked = reader.look(some, [False] * len(some))
+        gated = reader.filter(some, [False] * len(some))
         whole = reader.read(some)
-        gated = reader.read_windows(looked)
-        for text, one, before, now in zip(some, looked, whole, gated, strict=True):
-            told.texts += 1
-            told.words += len(cut(text))
-            told.read += sum(len(cut(text, *window)) for window in one.windows)
-            told.asked += bool(one.windows)
-            told.restrict += restricts(before)
-            told.gained += restricts(now) and not restricts(before)
+        windowed = reader.read_windows(gated)
+        for text, one, before, now in zip(some, gated, whole, windowed, strict=True):
+            result.texts += 1
+            result.words += len(cut(text))
+            result.read += sum(len(cut(text, *window)) for window in one.windows)
+            result.asked += bool(one.windows)
+            result.restrict += restricts(before)
+            result.gained += restricts(now) and not restricts(before)
             if restricts(before) and not restricts(now):
-                told.lost += 1
+                result.lost += 1
                 missed.append(text)
-    return told
+    return result
 
 
 def sets(folder: Path) -> Iterator[tuple[str, list[str]]]:

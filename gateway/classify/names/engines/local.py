@@ -23,7 +23,7 @@ from typing import Any
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import FULL_NAME, rules
 from gateway.classify.names.canaries import CANARIES, KINDS, NOBODY
-from gateway.classify.names.gate.windows import LookedAt, NamesGate
+from gateway.classify.names.gate.windows import GatedText, NamesGate
 from gateway.classify.names.model.card import WEIGHTS, card
 from gateway.classify.names.model.languages import Languages
 from gateway.classify.names.model.tagger import Tagger
@@ -115,25 +115,25 @@ class LocalNames:
         if self._thread is None or self._reader is None:
             raise ScanFailed("names are not started, or closed")
         started_s = ambient.monotonic_s()
-        looked = await self._look(self._reader, texts, budget_s, lone)
-        if any(one.foreign for one in looked):
+        gated = await self._gated(self._reader, texts, budget_s, lone)
+        if any(one.foreign for one in gated):
             raise UnmeasuredLanguage
-        if not any(one.windows for one in looked):
+        if not any(one.windows for one in gated):
             return [[] for _ in texts]
-        return await self._thread.find(looked, budget_s - (ambient.monotonic_s() - started_s))
+        return await self._thread.find(gated, budget_s - (ambient.monotonic_s() - started_s))
 
-    async def _look(
+    async def _gated(
         self,
         reader: NamesReader,
         texts: Sequence[str],
         budget_s: float,
         lone: Sequence[bool] | None,
-    ) -> list[LookedAt]:
+    ) -> list[GatedText]:
         if sum(map(len, texts)) <= _AT_ONCE:
-            return reader.look(texts, lone)
+            return reader.filter(texts, lone)
         try:
             async with asyncio.timeout(budget_s):
-                return await asyncio.to_thread(reader.look, texts, lone)
+                return await asyncio.to_thread(reader.filter, texts, lone)
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
 
@@ -290,12 +290,12 @@ class NamesReader:
         gate = NamesGate(tagger.features.lexicon, languages)
         return cls(tagger, gate, model_card["thresholds"])
 
-    def look(self, texts: Sequence[str], lone: Sequence[bool] | None = None) -> list[LookedAt]:
+    def filter(self, texts: Sequence[str], lone: Sequence[bool] | None = None) -> list[GatedText]:
         """What the model must read of them; `lone` as in `Names.find`."""
         if (gate := self._gate) is None:
-            return [LookedAt(text, ((0, len(text)),)) for text in texts]
+            return [GatedText(text, ((0, len(text)),)) for text in texts]
         return [
-            gate.look(text, counts)
+            gate.filter(text, counts)
             for text, counts in zip(texts, lone or itertools.repeat(True), strict=False)
         ]
 
@@ -305,14 +305,14 @@ class NamesReader:
         go_on: Callable[[], None] = lambda: None,
         lone: Sequence[bool] | None = None,
     ) -> list[list[Finding] | UnmeasuredLanguage]:
-        return self.read_windows(self.look(texts, lone), go_on)
+        return self.read_windows(self.filter(texts, lone), go_on)
 
     def read_windows(
-        self, looked: Sequence[LookedAt], go_on: Callable[[], None] = lambda: None
+        self, gated: Sequence[GatedText], go_on: Callable[[], None] = lambda: None
     ) -> list[list[Finding] | UnmeasuredLanguage]:
         """The windows of all texts together."""
         parts = []
-        for one in looked:
+        for one in gated:
             go_on()
             parts += [cut(one.text, *window) for window in one.windows]
         least, handle = rules.least(self._thresholds), self._thresholds["handle"]
@@ -325,7 +325,7 @@ class NamesReader:
                 list(itertools.chain.from_iterable(itertools.islice(mentions, len(one.windows)))),
                 self._thresholds,
             )
-            for one in looked
+            for one in gated
         ]
 
     def missed(self, languages: Sequence[str]) -> list[str]:

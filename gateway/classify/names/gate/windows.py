@@ -72,7 +72,7 @@ _CHAT = re.compile(r"[@#][A-Za-z]|x|!!")
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
+class GatedText:
     """A text as the model gets it: the parts to read, in characters."""
 
     text: str = field(repr=False)
@@ -93,17 +93,17 @@ class NamesGate:
         self._kinds = TokenKinds(lexicon, languages)
         self._languages = languages
 
-    def look(self, text: str, lone: bool) -> LookedAt:
+    def filter(self, text: str, lone: bool) -> GatedText:
         """`lone`: whether lone names count, for which all of the text is read."""
         tokens = TOKEN.findall(text)
         letters = "".join(map(self._kinds.__getitem__, tokens))
         # guard: C19.language
         if self._languages is not None and self._is_foreign(text, letters):
-            return LookedAt(text, (), foreign=True)
+            return GatedText(text, (), foreign=True)
         if lone:
-            return LookedAt(text, ((0, len(text)),) if tokens else ())
+            return GatedText(text, ((0, len(text)),) if tokens else ())
         windows = [*_windows(tokens, letters[::2]), *_in_one_case(text)]
-        return LookedAt(text, tuple(_merged(windows)))
+        return GatedText(text, tuple(_merged(windows)))
 
     def _is_foreign(self, text: str, letters: str) -> bool:
         assert self._languages is not None

@@ -148,8 +148,8 @@ class Languages:
         return max((sum(mask >> at & 1 for mask in masks) for at in measured), default=0)
 
     def _other_language(self, words: Sequence[str]) -> str | None:
-        of_words = [self._masks.get(word_hash(w), 0) for w in words if len(w) <= _LONGEST]
-        masks = np.array([mask for mask in of_words if mask], dtype=np.uint64)
+        known_masks = [self._masks.get(word_hash(w), 0) for w in words if len(w) <= _LONGEST]
+        masks = np.array([mask for mask in known_masks if mask], dtype=np.uint64)
         scores = (masks[:, None] >> self._bits & np.uint64(1)).sum(axis=0)
         best_known = int(scores[self._known].max(initial=0))
         best_other = int(scores[~self._known].max(initial=0))

@@ -13,7 +13,7 @@ from gateway.classify.conversations.memory import BETWEEN, SegmentMemory
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.engines.local import LocalNames, NamesReader
 from gateway.classify.names.gate.kinds import TOKEN
-from gateway.classify.names.gate.windows import LookedAt, NamesGate
+from gateway.classify.names.gate.windows import GatedText, NamesGate
 from gateway.classify.names.model.card import card
 from gateway.classify.names.model.languages import Languages
 from gateway.classify.names.model.tagger import Tagger, load_features
@@ -41,7 +41,7 @@ def gate(weights: Path, languages: Languages) -> NamesGate:
 
 
 def windows(gate: NamesGate, text: str) -> list[str]:
-    return [text[start:end] for start, end in gate.look(text, lone=False).windows]
+    return [text[start:end] for start, end in gate.filter(text, lone=False).windows]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_names_nobody_costs_no_model(gate: NamesGate, text: str) -> None:
 
 def test_where_lone_names_count_all_of_a_text_is_read(gate: NamesGate) -> None:
     text = "Janet's ducks lay 16 eggs per day."
-    assert gate.look(text, lone=True).windows == ((0, len(text)),)
+    assert gate.filter(text, lone=True).windows == ((0, len(text)),)
 
 
 @pytest.mark.parametrize("text", ["call margo quizzling now", "CALL MARGO QUIZZLING NOW"])
@@ -112,9 +112,9 @@ def texts() -> Iterator[str]:
 def test_a_text_is_foreign_to_the_gate_where_it_is_to_the_tables(
     gate: NamesGate, languages: Languages
 ) -> None:
-    told = {text: gate.look(text, lone=False).foreign for text in texts()}
-    assert told == {text: languages.foreign(text, cut(text)) is not None for text in told}
-    assert set(told.values()) == {True, False}
+    by_gate = {text: gate.filter(text, lone=False).foreign for text in texts()}
+    assert by_gate == {text: languages.foreign(text, cut(text)) is not None for text in by_gate}
+    assert set(by_gate.values()) == {True, False}
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_a_part_of_a_text_is_cut_as_in_the_whole() -> None:
 
 
 class Blind(NamesGate):
-    def look(self, text: str, lone: bool) -> LookedAt:
-        return super().look(text, lone) if lone else LookedAt(text, ())
+    def filter(self, text: str, lone: bool) -> GatedText:
+        return super().filter(text, lone) if lone else GatedText(text, ())
 
 
 def test_a_gate_that_misses_the_sample_of_a_language_is_unfit(weights: Path) -> None:
