@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from gateway.classify import ScanFailed, ScanLate
 from gateway.classify.names import Names
+from gateway.classify.names.records.keys import folded
 from gateway.classify.names.records.lone import adjacent, lifted, with_people
+from gateway.classify.names.records.particulars import NearbyParticulars
 from gateway.classify.names.records.people import NOTHING, RecordReading, read
 from gateway.classify.text import normalise
 from gateway.core import ambient
@@ -18,9 +19,7 @@ from gateway.core.types import Finding
 
 T = TypeVar("T")
 
-_SHORT = 2_048  # characters whose records are read on the loop: less than a millisecond
-_PLAIN = re.compile(r"[^%&<\\=*`~\x00-\x08\x0b-\x1f\x7f]*")
-_UNBROKEN = re.compile(r"[A-Za-z0-9+/_-]{16,}")  # as in decoding.py
+_SHORT = 8_192  # characters whose forms and records are read on the loop: a millisecond
 
 
 async def find_in_all_forms(
@@ -30,11 +29,14 @@ async def find_in_all_forms(
     allowed: Sequence[str] = (),
     *,
     records: bool = True,
+    lone: bool = True,
 ) -> list[list[Finding]]:
     """One list of findings a text. A finding in a derived form has the span of the part that the
     form came from. People whose names stand in parts are found by what records say
     (`people`), and a lone name beside a particular of somebody counts as a full one. Without
-    `records`, somebody else reads those of the texts as they stand (`across`). Raises `NoScan` as
+    `records`, somebody else reads those of the texts as they stand (`across`). Without `lone`, lone
+    names count only where records speak of somebody, and beside a particular in a derived form:
+    `across.lone_people` looks at the particulars in the texts as they stand. Raises `NoScan` as
     `Names.find` does; a part that was hidden from the reader is none of this: the patterns' scan
     finds it."""
     until_s = ambient.monotonic_s() + budget_s
@@ -43,13 +45,12 @@ async def find_in_all_forms(
     for at, text in enumerate(texts):
         forms.append(text)
         origins.append((at, None))
-        if not is_plain(text):
-            derived = await _derived(text, until_s - ambient.monotonic_s())
-            pieces = [form for form in derived.pieces if not form.numeric]
-            forms += [form.text for form in pieces]
-            origins += [(at, form) for form in pieces]
+        pieces = await off_loop(len(text), until_s, normalise.wordings, text)
+        forms += [form.text for form in pieces]
+        origins += [(at, form) for form in pieces]
     read_too = [records or piece is not None for _, piece in origins]
-    answers = await _people(names, forms, read_too, until_s, allowed)
+    lone_too = [lone or (piece is not None and _tells(piece.text)) for _, piece in origins]
+    answers = await _people(names, forms, read_too, lone_too, until_s, allowed)
     results: list[list[Finding]] = [[] for _ in texts]
     for (at, piece), findings in zip(origins, answers, strict=True):
         for finding in findings:
@@ -67,6 +68,7 @@ async def _people(
     names: Names,
     texts: Sequence[str],
     records: Sequence[bool],
+    lone: Sequence[bool],
     until_s: float,
     allowed: Sequence[str],
 ) -> list[list[Finding]]:
@@ -76,8 +78,11 @@ async def _people(
         for text, rows in zip(texts, records, strict=True)
     ]
     questions = [question for reading in readings for question in reading.questions]
+    count = [own or bool(reading.keys) for own, reading in zip(lone, readings, strict=True)]
     answers = await names.find(
-        [*texts, *(q.text for q in questions)], until_s - ambient.monotonic_s()
+        [*texts, *(q.text for q in questions)],
+        until_s - ambient.monotonic_s(),
+        [*count, *(True for _ in questions)],
     )
     if len(answers) != len(texts) + len(questions):
         raise ScanFailed("the answer does not fit the question")
@@ -121,18 +126,9 @@ async def off_loop(size: int, until_s: float, work: Callable[..., T], *given: An
         raise ScanLate("the records of the text were not read in time") from None
 
 
-async def _derived(text: str, budget_s: float) -> normalise.Forms:
-    """In a thread; its work is bounded, so it ends by itself when nobody waits any longer."""
-    try:
-        async with asyncio.timeout(max(0.0, budget_s)):
-            return await asyncio.to_thread(normalise.derived, text)
-    except TimeoutError:
-        raise ScanLate("the forms of the text were not derived in time") from None
-
-
-def is_plain(text: str) -> bool:
-    """Whether a text has no form but itself that could hold a name."""
-    return text.isascii() and _PLAIN.fullmatch(text) is not None and _UNBROKEN.search(text) is None
+def _tells(text: str) -> bool:
+    """Whether a derived form, which is short, tells a particular of somebody."""
+    return bool(NearbyParticulars(folded(text)))
 
 
 def _within(known: Finding, piece: normalise.NormalisedPiece, finding: Finding) -> bool:

@@ -82,6 +82,7 @@ _TITLE = re.compile(
     rf"|(?<![\w.'\u2019-])(?:{_LETTER})\.)"
     rf"(?:\s{{1,2}}{_DEGREE}\.){{0,3}}(?:\s{{1,2}}|(?<=\.))){{1,3}}$"
 )
+_TITLE_WORD = re.compile(rf"{_ANY_CASE}|{_WITH_DOT}|{_WITH_CAPITAL}", re.IGNORECASE)
 _BEFORE = 40  # characters; longer than a title and its degrees
 
 
@@ -187,6 +188,11 @@ def is_street(text: str, start: int, end: int) -> bool:
     if not any(len(word) > 1 for word in words):
         return _SMALL.fullmatch(written) is None
     return any(len(word) > 1 and word.lower() not in _COUNTED for word in words)
+
+
+def is_title_word(word: str) -> bool:
+    """Whether a word without its dot may be a title, or the head of one (`sig.` of `sig.ra`)."""
+    return _TITLE_WORD.fullmatch(word) is not None
 
 
 def _name_words(name: str) -> Iterator[str]:

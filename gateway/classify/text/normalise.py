@@ -48,7 +48,9 @@ class Forms:
 class _Work:
     """Collects the forms of one text under its bounds."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, *, words: bool = False) -> None:
+        """`words`: forms of words alone are collected."""
+        self.words = words
         self.pieces: dict[tuple[str, int, int, bool], NormalisedPiece] = {}
         self.hidden: list[tuple[int, int]] = []
         self.values: dict[tuple[str, int, int], None] = {}
@@ -77,6 +79,14 @@ def lead(form: NormalisedPiece, text: str) -> int:
     return len(before) if before and form.text.startswith(before) else 0
 
 
+def wordings(text: str) -> tuple[NormalisedPiece, ...]:
+    """The forms that may hold words which the text does not: without those of numbers, and without
+    runs that are no text."""
+    work = _Work(len(text), words=True)
+    _derive(text, None, work, MAX_DEPTH)
+    return tuple(work.pieces.values())
+
+
 def derived(text: str) -> Forms:
     """All forms but the text itself."""
     work = _Work(len(text))
@@ -95,18 +105,20 @@ def _derive(text: str, origin: tuple[int, int] | None, work: _Work, depth: int) 
             work.add(form, *(origin or (start, end)))
     whole = origin or (0, len(text))
     same = folded == text
-    for number in numbers.forms(folded):
+    for number in () if work.words else numbers.forms(folded):
         place = origin or ((number.start, number.end) if same else whole)
         if number.is_card:
             work.values[("CREDIT_CARD", *place)] = None
         else:
             work.add(number.text, *place, numeric=True, phones=number.phones)
-    for form, start, end in spelled.forms(folded):
+    for form, start, end in () if work.words else spelled.forms(folded):
         work.add(form, *(origin or ((start, end) if same else whole)))
     for written in (text,) if same else (text, folded):
         unbroken = folding.without_soft_breaks(written)
         if unbroken != written and depth and work.add(unbroken, *whole):
             _derive(unbroken, whole, work, depth - 1)
+    if work.words and not decoding.may_hold_words(folded):
+        return
     for run in _runs(text, folded):
         place = origin or ((run.start, run.end) if run.start >= 0 else whole)
         if run.opaque or run.text is None or depth == 0:

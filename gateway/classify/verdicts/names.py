@@ -43,13 +43,16 @@ class NameVerdicts:
 
         async def scan(some: Sequence[str]) -> list[list[Finding]]:
             def work(left_s: float) -> Awaitable[list[list[Finding]]]:
-                return find_in_all_forms(names, some, left_s, allowed, records=False)
+                return find_in_all_forms(
+                    names, some, left_s, allowed, records=False, lone=profile.lone_names
+                )
 
             return await self._budget.read(request, started_s, sum(map(len, some)), work)
 
         scope = Scope(request.tenant, policy.version, _DETECTOR)
         restricted, counts = await self._segments.scan(scope, texts, scan, profile)
-        if not restricted and PERSON in counts and PERSON in profile.types:
+        # guard: C19.lone-beside
+        if not (restricted or profile.lone_names) and PERSON in profile.types:
             left_s = self._budget.left_s(request, started_s, whole)
             people = await across.lone_people(names, request.payload, texts, left_s, allowed)
             restricted = profile.restricts(people)

@@ -77,7 +77,9 @@ class NoNames:
     async def start(self) -> None: ...
     async def aclose(self) -> None: ...
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def find(
+        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+    ) -> list[list[Finding]]:
         return [[] for _ in texts]
 
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import FULL_NAME, rules
 from gateway.classify.names.canaries import CANARIES, KINDS, NOBODY
+from gateway.classify.names.gate.windows import GatedText, NamesGate
 from gateway.classify.names.model.card import WEIGHTS, card
 from gateway.classify.names.model.languages import Languages
 from gateway.classify.names.model.tagger import Tagger
@@ -35,6 +38,7 @@ END_S = 2.0  # for the thread to end; one that hangs in the model ends with the 
 _CLOSED = "names are closed, or their thread has died"
 _TOGETHER = 32  # jobs read in one go
 _LONG = 6_000  # characters: a longer text is read alone
+_AT_ONCE = 16_384  # characters that the gate looks at on the loop: a millisecond
 
 
 class UnmeasuredLanguage(NoScan):
@@ -48,7 +52,7 @@ Answer = list[list[Finding]]
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    texts: Sequence[str] = field(repr=False)
+    texts: Sequence[Sized] = field(repr=False)
     until_s: float
     answer: asyncio.Future[Answer]
     size: int  # characters
@@ -87,6 +91,7 @@ class LocalNames:
         self._other_languages = other_languages
         self._max_waiting = max_waiting
         self._weights = weights
+        self._reader: NamesReader | None = None
         self._thread: ReaderThread | None = None
 
     async def start(self) -> None:
@@ -101,20 +106,46 @@ class LocalNames:
             raise ScannerUnfit(f"the names model cannot be loaded: {type(exc).__name__}") from None
         if missed:
             raise ScannerUnfit(f"the names model gets its samples wrong: {', '.join(missed)}")
-        self._thread = ReaderThread(reader.read, self._max_waiting)
+        self._reader = reader
+        self._thread = ReaderThread(reader.read_windows, self._max_waiting)
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> Answer:
-        if self._thread is None:
+    async def find(
+        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+    ) -> Answer:
+        if self._thread is None or self._reader is None:
             raise ScanFailed("names are not started, or closed")
-        return await self._thread.find(texts, budget_s)
+        started_s = ambient.monotonic_s()
+        gated = await self._gated(self._reader, texts, budget_s, lone)
+        if any(one.foreign for one in gated):
+            raise UnmeasuredLanguage
+        if not any(one.windows for one in gated):
+            return [[] for _ in texts]
+        return await self._thread.find(gated, budget_s - (ambient.monotonic_s() - started_s))
+
+    async def _gated(
+        self,
+        reader: NamesReader,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None,
+    ) -> list[GatedText]:
+        if sum(map(len, texts)) <= _AT_ONCE:
+            return reader.filter(texts, lone)
+        try:
+            async with asyncio.timeout(budget_s):
+                return await asyncio.to_thread(reader.filter, texts, lone)
+        except TimeoutError:
+            raise ScanLate("names were not found in time") from None
 
     async def aclose(self) -> None:
         thread, self._thread = self._thread, None
+        self._reader = None
         if thread is not None:
             await asyncio.to_thread(thread.end)
 
 
-Read = Callable[[Sequence[str], Callable[[], None]], "list[list[Finding] | UnmeasuredLanguage]"]
+Read = Callable[[Sequence[Any], Callable[[], None]], "list[list[Finding] | UnmeasuredLanguage]"]
+"""Texts, or what the gate says of them: whatever has a length in characters to read."""
 
 
 class ReaderThread:
@@ -130,7 +161,7 @@ class ReaderThread:
         self._thread = threading.Thread(target=self._work, name="names", daemon=True)
         self._thread.start()
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> Answer:
+    async def find(self, texts: Sequence[Sized], budget_s: float) -> Answer:
         if not budget_s > 0:  # NaN neither
             raise ScanLate("no time is left to look for names")
         budget_s = min(budget_s, MAX_BUDGET_S)
@@ -239,13 +270,14 @@ class ReaderThread:
 
 
 class NamesReader:
-    """Texts in, findings out, in this thread: tagger, rules and languages together."""
+    """Texts in, findings out, in this thread: gate, tagger and rules together."""
 
     def __init__(
-        self, tagger: Tagger, languages: Languages | None, thresholds: dict[str, float]
+        self, tagger: Tagger, gate: NamesGate | None, thresholds: dict[str, float]
     ) -> None:
+        """`gate`: None where all of every text is read, whatever its language."""
         self._tagger = tagger
-        self._foreign = languages
+        self._gate = gate
         self._thresholds = thresholds
 
     @classmethod
@@ -255,27 +287,45 @@ class NamesReader:
         if not other_languages:
             measured = frozenset(model_card["languages"])
             languages = Languages.load(weights / "languages.npz", measured, tagger.features.lexicon)
-        return cls(tagger, languages, model_card["thresholds"])
+        gate = NamesGate(tagger.features.lexicon, languages)
+        return cls(tagger, gate, model_card["thresholds"])
+
+    def filter(self, texts: Sequence[str], lone: Sequence[bool] | None = None) -> list[GatedText]:
+        """What the model must read of them; `lone` as in `Names.find`."""
+        if (gate := self._gate) is None:
+            return [GatedText(text, ((0, len(text)),)) for text in texts]
+        return [
+            gate.filter(text, counts)
+            for text, counts in zip(texts, lone or itertools.repeat(True), strict=False)
+        ]
 
     def read(
-        self, texts: Sequence[str], go_on: Callable[[], None] = lambda: None
+        self,
+        texts: Sequence[str],
+        go_on: Callable[[], None] = lambda: None,
+        lone: Sequence[bool] | None = None,
     ) -> list[list[Finding] | UnmeasuredLanguage]:
-        cuts = []
-        for text in texts:
+        return self.read_windows(self.filter(texts, lone), go_on)
+
+    def read_windows(
+        self, gated: Sequence[GatedText], go_on: Callable[[], None] = lambda: None
+    ) -> list[list[Finding] | UnmeasuredLanguage]:
+        """The windows of all texts together."""
+        parts = []
+        for one in gated:
             go_on()
-            cuts.append(cut(text))
-        foreign = [
-            self._foreign is not None and self._foreign.foreign(text, words) is not None
-            for text, words in zip(texts, cuts, strict=True)
-        ]
-        known = [words for words, other in zip(cuts, foreign, strict=True) if not other]
+            parts += [cut(one.text, *window) for window in one.windows]
         least, handle = rules.least(self._thresholds), self._thresholds["handle"]
-        mentions = iter(self._tagger.find_in(known, least, go_on, handle))
+        mentions = iter(self._tagger.find_in(parts, least, go_on, handle)) if parts else iter(())
         return [
             UnmeasuredLanguage()
-            if other
-            else rules.findings(text, next(mentions), self._thresholds)
-            for text, other in zip(texts, foreign, strict=True)
+            if one.foreign
+            else rules.findings(
+                one.text,
+                list(itertools.chain.from_iterable(itertools.islice(mentions, len(one.windows)))),
+                self._thresholds,
+            )
+            for one in gated
         ]
 
     def missed(self, languages: Sequence[str]) -> list[str]:
@@ -287,6 +337,9 @@ class NamesReader:
             if (language, kind) not in {(lang, k) for lang, k, _ in CANARIES}
         ]
         wrong += self._wrong(languages, self._findings, "")
+        if self._gate is not None:
+            # guard: C19.gate-canaries
+            wrong += self._wrong(languages, self._identifying, ", gate")
         if self._tagger.second is not None:
             # By itself too: what the first is sure of says nothing of the second.
             wrong += self._wrong(languages, self._second_findings, ", second model")
@@ -305,9 +358,12 @@ class NamesReader:
             f"{kind} ({language}{by})" for language, kind, types in sure if kind not in types
         ] + [f"{f.type} (false alarm{by})" for text in NOBODY for f in find(text)]
 
-    def _findings(self, text: str) -> list[Finding]:
-        (findings,) = self.read([text])
+    def _findings(self, text: str, lone: bool = True) -> list[Finding]:
+        (findings,) = self.read([text], lone=[lone])
         return [] if isinstance(findings, UnmeasuredLanguage) else findings
+
+    def _identifying(self, text: str) -> list[Finding]:
+        return self._findings(text, lone=False)
 
     def _second_findings(self, text: str) -> list[Finding]:
         assert self._tagger.second is not None

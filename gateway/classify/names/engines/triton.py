@@ -27,6 +27,7 @@ from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, Scanner
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.engines.local import NamesReader
 from gateway.classify.names.engines.remote import Door, RemoteModel
+from gateway.classify.names.gate.windows import NamesGate
 from gateway.classify.names.model.card import WEIGHTS, card
 from gateway.classify.names.model.features import Features
 from gateway.classify.names.model.languages import Languages
@@ -113,7 +114,9 @@ class TritonNames:
         except (NoScan, TimeoutError) as failure:
             self._report(type(failure).__name__)
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def find(
+        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+    ) -> list[list[Finding]]:
         if (own := self._own) is None:
             raise ScanFailed("names are not started, or closed")
         if not budget_s > 0:
@@ -125,7 +128,7 @@ class TritonNames:
         try:
             async with asyncio.timeout(budget_s):
                 await self._trust(own, deadline)
-                return await self._reading(deadline, lambda model: own.read(texts, model))
+                return await self._reading(deadline, lambda model: own.read(texts, model, lone))
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
         except ScanFailed as failure:
@@ -188,7 +191,7 @@ class _Own:
     reads here what the first one over there doubts."""
 
     features: Features
-    foreign: Languages | None
+    gate: NamesGate
     thresholds: dict[str, float]
     second: SecondReading
     expected: list[Probabilities]  # of the samples
@@ -203,14 +206,17 @@ class _Own:
             foreign = Languages.load(weights / "languages.npz", measured, features.lexicon)
         local = Tagger(features, OnnxModel(weights / "first.onnx"))
         expected = local.probabilities(_SAMPLES)
-        return cls(features, foreign, model_card["thresholds"], load_second(weights), expected)
+        gate = NamesGate(features.lexicon, foreign)
+        return cls(features, gate, model_card["thresholds"], load_second(weights), expected)
 
     def missed(self, weights: Path, languages: Sequence[str]) -> list[str]:
         return self._reader(OnnxModel(weights / "first.onnx")).missed(languages)
 
-    def read(self, texts: Sequence[str], model: RemoteModel) -> list[list[Finding]]:
+    def read(
+        self, texts: Sequence[str], model: RemoteModel, lone: Sequence[bool] | None = None
+    ) -> list[list[Finding]]:
         results: list[list[Finding]] = []
-        for reading in self._reader(model).read(texts, model.go_on):
+        for reading in self._reader(model).read(texts, model.go_on, lone):
             if isinstance(reading, NoScan):
                 raise copy(reading)  # this frame has `reading`
             results.append(reading)
@@ -223,7 +229,7 @@ class _Own:
         return max(float(np.abs(there - onprem).max()) for there, onprem in pairs)
 
     def _reader(self, model: TaggerModel) -> NamesReader:
-        return NamesReader(Tagger(self.features, model, self.second), self.foreign, self.thresholds)
+        return NamesReader(Tagger(self.features, model, self.second), self.gate, self.thresholds)
 
 
 _SAMPLES = [cut(text) for *_, text in CANARIES] + [cut(text) for text in NOBODY]

@@ -29,14 +29,15 @@ from gateway.classify.names.model.words import TextWords, WordGap
 LEAST_WORDS = 5  # everyday words of one other language, before they count as a text in it
 _LEAST_DIFFERENT = 3  # of them: `["hi", "hi", "hi"]` is code
 MARGIN = 1.35  # so many times more everyday words than the best measured language has
-_PART, _LAPPED = 200, 100  # words that are judged apart: a text may change its language
+PART, LAPPED = 200, 100  # words that are judged apart: a text may change its language
 UNKNOWN = "unknown"
 """In place of the name of a language that there is no table of."""
-_PROSE, _LAPPED_PROSE, _LEAST_PROSE, _LEAST_ROW = 20, 10, 8, 4
+PROSE, LAPPED_PROSE, _LEAST_PROSE, _LEAST_ROW = 20, 10, 8, 4
 """Words of a stretch that is judged by unknown words, how far the next one begins, how many of
 three letters and more must be different, and how many stand in a row."""
 _UNKNOWN_SHARE, _EVERYDAY_SHARE = 0.6, 0.25
-_PLACEHOLDERS = frozenset(
+LEAST_UNKNOWN = 5  # unknown words of a stretch: that share of the least prose
+PLACEHOLDERS = frozenset(
     (  # noqa: SIM905 - what typesetters put in the place of a text
         "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt "
         "ut labore et dolore magna aliqua enim ad minim veniam quis nostrud exercitation ullamco "
@@ -84,6 +85,11 @@ class Languages:
         self._names = names
         self._measured = measured
         self._lexicon = lexicon
+        self._bits = np.arange(len(names), dtype=np.uint64)
+        self._known = np.array([name in measured for name in names], dtype=np.bool_)
+        bits = {name: 1 << at for at, name in enumerate(names)}
+        self._english = bits.get("en", 0)
+        self._not_measured = sum(bit for name, bit in bits.items() if name not in measured)
 
     @classmethod
     def load(
@@ -97,13 +103,25 @@ class Languages:
             raise ScannerUnfit(f"letters of other scripts pass for text: {', '.join(missed)}")
         return languages
 
+    def letter(self, word: str) -> str:
+        """Of a word in small letters: e if it is an everyday word of English, o if it is one of a
+        language that is not measured, else v."""
+        mask = self._masks.get(word_hash(word), 0) if len(word) <= _LONGEST else 0
+        if mask & self._english:
+            return "e"
+        return "o" if mask & self._not_measured else "v"
+
     def foreign(self, text: str, words: TextWords) -> str | None:
         """The language or script that the model does not know; None when there is none."""
         if not text.isascii() and (script := foreign_script(text)):
             return script
+        return self.foreign_words(words)
+
+    def foreign_words(self, words: TextWords) -> str | None:
+        """As `foreign`, of text in Latin letters."""
         for first, last in (*_stretches(words), (0, len(words))):
-            for at in range(first, max(first + 1, last - _LAPPED), _PART):
-                part = words.words[at : min(last, at + _PART + _LAPPED)]
+            for at in range(first, max(first + 1, last - LAPPED), PART):
+                part = words.words[at : min(last, at + PART + LAPPED)]
                 if language := self._other_language(part):
                     return language
         return UNKNOWN if self._is_unknown(words) else None
@@ -115,8 +133,8 @@ class Languages:
             return False
         prose = list(_prose(words))
         unknown = self._lexicon.unknown(prose)
-        for at in range(0, max(1, len(prose) - _LAPPED_PROSE), _LAPPED_PROSE):
-            part = prose[at : at + _PROSE]
+        for at in range(0, max(1, len(prose) - LAPPED_PROSE), LAPPED_PROSE):
+            part = prose[at : at + PROSE]
             by_word = {w: u for w, u in zip(part, unknown[at:], strict=False) if len(w) > 2}
             if len(by_word) < _LEAST_PROSE or sum(by_word.values()) < _UNKNOWN_SHARE * len(by_word):
                 continue
@@ -133,15 +151,17 @@ class Languages:
     def _other_language(self, words: Sequence[str]) -> str | None:
         hashes = Counter(word_hash(word) for word in words if len(word) <= _LONGEST)
         counts = [(mask, n) for h, n in hashes.items() if (mask := self._masks.get(h))]
-        best_known, best_other, name = 0.0, 0.0, None
-        for at, language in enumerate(self._names):
-            own = [n for mask, n in counts if mask >> at & 1]
-            score = float(sum(own))
-            if language in self._measured:
-                best_known = max(best_known, score)
-            elif score > best_other and len(own) >= _LEAST_DIFFERENT:
-                best_other, name = score, language
-        return name if best_other >= LEAST_WORDS and best_other > MARGIN * best_known else None
+        if not counts:
+            return None
+        masks, numbers = np.array(counts, dtype=np.uint64).T
+        own = masks[:, None] >> self._bits & np.uint64(1)
+        scores = numbers @ own
+        best_known = int(scores[self._known].max(initial=0))
+        scores[self._known | (own.sum(axis=0) < _LEAST_DIFFERENT)] = 0
+        best_other = int(scores.max(initial=0))
+        if best_other < LEAST_WORDS or best_other <= MARGIN * best_known:
+            return None
+        return self._names[int(scores.argmax())]
 
 
 def _prose(words: TextWords) -> Iterator[str]:
@@ -165,7 +185,7 @@ def _without_marks(word: str) -> str:
 def _lower_words(row: Sequence[str]) -> Iterator[str]:
     if len(row) >= _LEAST_ROW:
         for word in row:
-            if 1 < len(word) <= _LONGEST and word.islower() and word not in _PLACEHOLDERS:
+            if 1 < len(word) <= _LONGEST and word.islower() and word not in PLACEHOLDERS:
                 yield word
 
 

@@ -32,7 +32,10 @@ BATCH_WORDS = 1024
 SURNAME = 0.02
 """The least probability of a capitalised word to be a person's directly behind one that is. No text
 of the held-out fifth is flagged that was not before (`loadtests.classify.accuracy --held-out`)."""
-ROUND = 8  # windows are padded to a multiple of so many words
+ROUND, ROUND_SHORT = 8, 4  # windows are padded to a multiple of so many words
+SHORT_WORDS = 32
+RUN_WORDS = 5
+"""What a run costs beside its words, in words: as much padding is no dearer than another run."""
 
 Probabilities = npt.NDArray[np.float32]  # (words, labels)
 
@@ -196,18 +199,21 @@ def _windows(cuts: Sequence[TextWords]) -> Iterator[_Window]:
 
 
 def _padded(words: int) -> int:
-    return words + -words % ROUND
+    return words + -words % (ROUND_SHORT if words <= SHORT_WORDS else ROUND)
 
 
 def _batches(windows: list[_Window]) -> Iterator[list[_Window]]:
     """Windows of like length together, so that little is padding."""
     batch: list[_Window] = []
+    shorter = 0
     for window in sorted(windows, key=lambda w: w.last - w.first):
         longest = _padded(window.last - window.first)
-        if batch and (len(batch) + 1) * longest > BATCH_WORDS:
+        padding = (longest - shorter) * len(batch)
+        if batch and (padding > RUN_WORDS or (len(batch) + 1) * longest > BATCH_WORDS):
             yield batch
             batch = []
         batch.append(window)
+        shorter = longest
     if batch:
         yield batch
 

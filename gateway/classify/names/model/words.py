@@ -15,6 +15,9 @@ from enum import IntEnum
 _WORD = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*|[^\w\s]|_")
 
 
+_WIDEST = 64  # characters of white space before the first word of a part that count
+
+
 class Case(IntEnum):
     """How the letters of a word are cased."""
 
@@ -60,13 +63,14 @@ class TextWords:
         )
 
 
-def cut(text: str) -> TextWords:
+def cut(text: str, first: int = 0, last: int | None = None) -> TextWords:
+    """The words of a text, or those between two characters of it, which must not divide one."""
     words: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     gaps: list[int] = []
-    before = -1
-    for match in _WORD.finditer(text):
+    before = len(text[max(0, first - _WIDEST) : first].rstrip()) + max(0, first - _WIDEST) or -1
+    for match in _WORD.finditer(text, first, len(text) if last is None else last):
         start, end = match.span()
         words.append(match[0])
         starts.append(start)

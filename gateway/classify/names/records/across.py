@@ -23,10 +23,10 @@ from gateway.classify.names.records.people import (
     NOTHING,
     NamesQuery,
     RecordReading,
-    read,
+    read_record,
 )
 from gateway.classify.names.records.tables import placed
-from gateway.classify.names.records.unescaped import Unescaped, unescaped
+from gateway.classify.names.records.unescaped import Unescaped, undone
 from gateway.core import ambient
 from gateway.core.types import DocumentCall, Finding, Payload
 
@@ -84,12 +84,12 @@ def _whole(payload: Payload, texts: Sequence[str]) -> str:
 
 
 def _read(payload: Payload, texts: Sequence[str], allowed: Sequence[str]) -> RecordReading:
-    if not _announces(unescaped(BETWEEN.join(texts))):
+    if not _announces(undone(BETWEEN.join(texts))):
         return NOTHING
     people: list[Finding] = []
     questions: dict[str, NamesQuery] = {}
     for text in (_whole(payload, texts), *_tables(payload, texts)):
-        reading = read(text, allowed)
+        reading = read_record(undone(text), allowed)
         people += reading.people
         questions |= {question.text: question for question in reading.questions}
         if len(questions) > MOST_QUESTIONS:
@@ -118,5 +118,5 @@ def _announces(joined: Unescaped) -> bool:
 
 def _windows(payload: Payload, texts: Sequence[str]) -> list[str]:
     """What stands around the particulars in the call."""
-    whole = unescaped(_whole(payload, texts))
+    whole = undone(_whole(payload, texts))
     return [whole.text[start:end] for start, end in NearbyParticulars(whole.folded)]

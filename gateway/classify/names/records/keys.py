@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from gateway.classify.names.records.stems import Stems
+
 
 class NamePart(Enum):
     """Which part of a name a key announces."""
@@ -82,11 +84,14 @@ _PARTS = {
     "name": (NamePart.NAME, False),
     "bearer": (NamePart.NAME, True),
 }
-_STEMS = re.compile(
-    r"n[ao]m|naam|patie|pacie|pazie|pacje|imi[eo]|first|last|given|givn|family|surn|middle|apell?id|nazwisk|nazywam"
-    r"|heiss|appelle|llamo|chiamo|chamo|heet|(?<![a-z])[sg]n(?![a-z])"
+_STEMS = Stems(
+    (  # noqa: SIM905 - one line instead of twenty
+        "n[ao]m naam patie pacie pazie pacje imi[eo] first last given givn family surn middle "
+        "ape(l|ll)id nazwisk nazywam heiss appelle llamo chiamo chamo heet [sg]n"
+    ).split()
 )
 """One of them is in every key; text is searched for keys only near one."""
+_SHORT_STEM = 2  # letters: `sn` and `gn` are stems where they are words
 _NEAR = 28  # characters from the head of a key to its stem
 _LONGEST = 60  # from the stem to its end, and some more
 
@@ -128,17 +133,21 @@ def folded(text: str) -> str:
 def keys(text: str, plain: str) -> Iterator[Key]:
     """The keys in a text, in order; `plain` is the text folded."""
     end = 0
-    for stem in _STEMS.finditer(plain):
-        if stem.start() < end:
+    for first, last in _STEMS.find(plain):
+        if first < end or (last - first == _SHORT_STEM and not _is_word(plain, first, last)):
             continue
-        last = stem.end()
-        match = _KEY.search(plain, max(end, stem.start() - _NEAR), last + _LONGEST)
+        match = _KEY.search(plain, max(end, first - _NEAR), last + _LONGEST)
         while match is not None and match.start() < last:
             start, end = match.span()
             if _begins(text, plain, start, match[0]):
                 part, strong = _PARTS[str(match.lastgroup)]
                 yield Key(part, strong, start, end)
             match = _KEY.search(plain, end, last + _LONGEST)
+
+
+def _is_word(plain: str, start: int, end: int) -> bool:
+    around = plain[max(0, start - 1) : start] + plain[end : end + 1]
+    return not any("a" <= c <= "z" for c in around)
 
 
 def match_key(cell: str) -> Key | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gateway.classify.labels import HOLDERS, STEMS, joined
 from gateway.classify.names.records.keys import folded
+from gateway.classify.names.records.stems import Stems
 
 _WORDS = (
     # births
@@ -28,24 +29,18 @@ _WORDS = (
 ).split()
 
 
-def _shared(words: Iterable[str]) -> str:
-    """An expression for any of the words that reads what they begin with once: one that lists them
-    takes six times as long."""
-    tails: dict[str, list[str]] = {}
-    for word in words:
-        if not word:
-            return ""
-        tails.setdefault(word[0], []).append(word[1:])
-    parts = [re.escape(head) + _shared(rest) for head, rest in tails.items()]
-    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
-
-
-_STEMS = re.compile(
-    _shared([*_WORDS, *STEMS])
-    + r"|(?<![a-z])[ck]ont[oa]\b|\b(?:dob\b|ddn\b|nee?\b|ur\.|data.?ur\b|f[._ ]{1,2}nac|icd|kd\.?[ -]?nr)|\(\*"
+_STEMS = Stems(
+    [
+        *_WORDS,
+        *STEMS,
+        r"[ck]ont[oa]\b",
+        *(
+            rf"\b{own}"
+            for own in (r"dob\b", r"ddn\b", r"nee?\b", r"ur\.", r"data.?ur\b", r"f[._ ]{1,2}nac")
+        ),
+        *(r"\bicd", r"\bkd\.?[ -]?nr", r"\(\*"),
+    ]
 )
-_BLOCK, _LAPPED = 8_192, 16
-"""Characters that one search goes through, as it lets no other thread run."""
 
 _SIGN = r"(?:\n\|\n|<[^<>\n]{0,80}>|[\s\"'`*_:=>\[\](){}|.,#/\\-]|\bn[or°º]\b)"
 _TO = rf"{_SIGN}{{1,14}}?(?:(?:is|was|on|the|ist|war|am|le|est|el|es|e|il|em|op|dnia|jest|value)\b{_SIGN}{{1,10}}?){{0,2}}"
@@ -143,11 +138,12 @@ _HEAD = re.compile(rf"(?:[a-z]{{2,12}}[ _.-]){{0,2}}(?:{_BORN}|{_NUMBER_WORDS}|{
 def particulars(plain: str) -> Iterator[Particular]:
     """Those of a folded text, in order."""
     end = 0
-    for start, stop in _stems(plain):
+    for start, stop in _STEMS.find(plain):
         if start < end:
             continue
         first, last = max(end, start - _AROUND), stop + _BEHIND
-        for expression, reach in _KINDS:
+        kinds = _KINDS if _DIGIT.search(plain, first, last) else _WORDED
+        for expression, reach in kinds:
             match = expression.search(plain, first, last)
             if match is None or match.start() > stop:
                 continue
@@ -160,15 +156,6 @@ def particulars(plain: str) -> Iterator[Particular]:
             break
 
 
-def _stems(plain: str) -> Iterator[tuple[int, int]]:
-    done = 0
-    for block in range(0, len(plain), _BLOCK):
-        for stem in _STEMS.finditer(plain, block, block + _BLOCK + _LAPPED):
-            if stem.start() >= done:
-                done = stem.end()
-                yield stem.span()
-
-
 _KINDS = (
     (_BIRTH, FAR),
     (_WITH_STAR, FAR),
@@ -176,6 +163,9 @@ _KINDS = (
     (_HEALTH_KEY, NEAR),
     (_ILLNESS, CLOSE),
 )
+_WORDED = _KINDS[-2:]
+"""Those that need no digit."""
+_DIGIT = re.compile(r"\d")
 
 
 class NearbyParticulars:

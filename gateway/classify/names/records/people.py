@@ -80,7 +80,11 @@ NOTHING = RecordReading()
 def read(text: str, allowed: Sequence[str] = ()) -> RecordReading:
     """The people whose names stand in parts under keys or in the places of a record. Raises
     TooMany where too many may be."""
-    record = unescaped(text)
+    return read_record(unescaped(text), allowed)
+
+
+def read_record(record: Unescaped, allowed: Sequence[str] = ()) -> RecordReading:
+    """As `read`, of a text whose escapes are undone."""
     announced = list(keys(record.text, record.folded))
     rows = [*(tabled(record, announced) if announced else ()), *placed(record)]
     if not (announced or rows):

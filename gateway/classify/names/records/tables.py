@@ -89,9 +89,10 @@ def tabled(read: Unescaped, announced: Sequence[Key]) -> Iterator[Row]:
 def placed(read: Unescaped) -> Iterator[Row]:
     """Names by their place in a message."""
     text = read.text
-    if "N" in text:
+    if "N:" in text or "N;" in text:
         for match in _CARD.finditer(text):
             yield _pair(text, match.span(1), match.span(2))
+    if "NM1*" in text:
         for match in _NM1.finditer(text):
             yield _pair(text, match.span(1), match.span(2))
     yield from _with_carets(text)

@@ -21,7 +21,7 @@ _ESCAPE = re.compile(
     r"|&(?:\#\d{1,6}|\#[xX][0-9a-fA-F]{1,5}|[a-zA-Z]{2,8});"
     r"|=\r?\n|(?:=[0-9A-F]{2}){2,}"
 )
-_MARKS = re.compile(r"[\\%&]|=\r?\n|=[0-9A-F]{2}=[0-9A-F]{2}")
+_MARKS = re.compile(r"[\\%&=](?:(?<!=)|\r?\n|[0-9A-F]{2}=[0-9A-F]{2})")
 _ONE = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 
 
@@ -51,6 +51,23 @@ def unescaped(text: str) -> Unescaped:
             break
         whole, places = undone, moved if places is None else [places[at] for at in moved]
     return Unescaped(whole, folded(whole), places)
+
+
+def undone(text: str) -> Unescaped:
+    """The same without the way back, for whoever asks where nothing was written."""
+    whole = text
+    for _ in range(_LEVELS):
+        if not _MARKS.search(whole):
+            break
+        before, whole = whole, _ESCAPE.sub(_written, whole)
+        if whole == before:
+            break
+    return Unescaped(whole, folded(whole))
+
+
+def _written(match: re.Match[str]) -> str:
+    meaning = _meaning(match[0])
+    return match[0] if meaning is None else meaning
 
 
 def _once(text: str) -> tuple[str | None, list[int]]:

@@ -260,7 +260,9 @@ def test_a_particular_makes_a_lone_name_tell_that_was_read_and_cleared_before(
 class Asked(NobodyKnown):
     """Knows a name where it is asked about it alone, as a model does that prose has misled."""
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def find(
+        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+    ) -> list[list[Finding]]:
         return [
             [Finding("PERSON", 9, 9 + len(FAMILY), 0.4)] if text == f"Patient: {FAMILY}." else []
             for text in texts

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.classify import ScanLate
-from gateway.classify.names.forms import find_in_all_forms, is_plain
+from gateway.classify.names.forms import find_in_all_forms
+from gateway.classify.text.normalise import wordings
 from gateway.core.types import Finding
 
 
@@ -21,7 +22,9 @@ class Annas:
     async def start(self) -> None: ...
     async def aclose(self) -> None: ...
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def find(
+        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+    ) -> list[list[Finding]]:
         self.asked += texts
         name = "Anna Schmidt"
         found = [(t, t.find(name)) for t in texts]
@@ -65,4 +68,4 @@ def test_forms_that_take_too_long_are_late() -> None:
 
 @pytest.mark.parametrize("text", ["Plain prose, with a comma.", "f(x) + 1"])
 def test_prose_has_no_other_form(text: str) -> None:
-    assert is_plain(text)
+    assert wordings(text) == ()

@@ -46,7 +46,9 @@ class ByModel:
     async def start(self) -> None: ...
     async def aclose(self) -> None: ...
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def find(
+        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+    ) -> list[list[Finding]]:
         self.texts += texts
         answers = self._reader.read(texts)
         assert not any(isinstance(answer, UnmeasuredLanguage) for answer in answers)
@@ -59,7 +61,9 @@ class NobodyKnown:
     async def start(self) -> None: ...
     async def aclose(self) -> None: ...
 
-    async def find(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def find(
+        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+    ) -> list[list[Finding]]:
         return [[] for _ in texts]
 
 

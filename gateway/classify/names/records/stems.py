@@ -1,0 +1,42 @@
+"""Where stems of words stand in a folded text, of all of them at once: an expression of so many
+alternatives takes fifty times as long as Hyperscan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import hyperscan
+
+_FLAGS = hyperscan.HS_FLAG_SOM_LEFTMOST | hyperscan.HS_FLAG_DOTALL
+
+
+class Stems:
+    """Expressions of Hyperscan over characters of ASCII; all others are the same to them."""
+
+    def __init__(self, expressions: Sequence[str]) -> None:
+        self._expressions = [expression.encode() for expression in expressions]
+        self._database: Any = None
+        self._lock = threading.Lock()  # a scan has the database's scratch for itself
+
+    def find(self, plain: str) -> list[tuple[int, int]]:
+        """Where each begins and ends, in order; they may overlap."""
+        hits: list[tuple[int, int]] = []
+        with self._lock:
+            if self._database is None:  # for whoever looks for names
+                self._database = self._compiled()
+            self._database.scan(plain.encode("ascii", "replace"), _note, context=hits)
+        return sorted(hits)
+
+    def _compiled(self) -> Any:
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        count = len(self._expressions)
+        database.compile(
+            expressions=self._expressions, ids=list(range(count)), flags=[_FLAGS] * count
+        )
+        return database
+
+
+def _note(number: int, start: int, end: int, flags: int, hits: list[tuple[int, int]]) -> None:
+    hits.append((start, end))
