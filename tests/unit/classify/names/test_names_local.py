@@ -60,7 +60,8 @@ def test_a_model_that_misses_its_samples_is_unfit() -> None:
 
     assert missed({}, "en") == ["PERSON (en)", "STREET_ADDRESS (en)"]
     assert missed({"Margaret": "PERSON"}, "en")[0] == "PERSON (en)"  # a lone name is too little
-    assert missed({"Katharina": "PERSON", "17": "STREET_ADDRESS"}, "de") == []
+    street = dict.fromkeys(("Lindenstraße", "17"), "STREET_ADDRESS")
+    assert missed({"Katharina": "PERSON", **street}, "de") == []
     assert missed({"summary": "PERSON"}) == ["PERSON (false alarm)"]
 
 

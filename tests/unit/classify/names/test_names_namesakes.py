@@ -184,7 +184,7 @@ def test_a_letter_alone_is_nobody(text: str, nobody: bool) -> None:
     [
         ("DIN EN [ISO 9001 von IATF 16949]", False), ("VDI [2230 Blatt 1] regelt", False),
         ("bis [Kapitel 14] lesen", False), ("§ 15 Absatz [3 KSchG]", False),
-        ("einen [John Deere 6120M]?", False), ("Dear [John Deere 6120M]", True),
+        ("einen [John Deere 6120M]?", False), ("Dear [John Deere 6120]", True),
         ("41, [6], 58", False), ("in Bjert [6091] in", True),
         ("København [K 1421]", True), ("[Robert-Koch-Straße 5]", True),
         ("[Stärke 18] mm", False), ("a Deere [6120M]?", False),
