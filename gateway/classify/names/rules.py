@@ -27,7 +27,7 @@ _PARTICLES = frozenset(
         "van vom von y zu zum zur st san jr sr ii iii"
     ).split()
 )
-_ALSO_GIVEN = frozenset({"al", "della", "van"})  # Al Green, Della Reese, Van Morrison
+ALSO_GIVEN = frozenset({"al", "della", "van"})  # Al Green, Della Reese, Van Morrison
 
 _PHRASE = re.compile(r"[^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*(?: [^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*)*")
 _LETTER_ALONE = re.compile(r"[A-Ha-h]|[A-G] (?:sharp|flat|major|minor|dur|moll|majeur|mineur)")
@@ -198,7 +198,7 @@ def is_title_word(word: str) -> bool:
 def _name_words(name: str) -> Iterator[str]:
     for at, match in enumerate(_NAME_WORD.finditer(name)):
         word = match[0]
-        begins_a_name = at == 0 and word.istitle() and word.lower() in _ALSO_GIVEN
+        begins_a_name = at == 0 and word.istitle() and word.lower() in ALSO_GIVEN
         initial = len(word) == 1 and word.isupper()
         if begins_a_name or initial or word.lower() not in _PARTICLES:
             yield word

@@ -73,8 +73,7 @@ _ALSO_WORDS = frozenset(
 """Words of streets that are other words in small letters."""
 _STREET_ENDS = tuple(
     (
-        "straße strasse str straat laan weg gasse platz plein gracht allee kade dijk singel damm ufer "
-        "gatan gata vej katu tie braut"
+        "straße strasse str straat laan weg gasse platz plein gracht allee kade dijk singel damm ufer"
     ).split()
 )
 _CALENDAR = frozenset(
@@ -148,7 +147,7 @@ class TokenKinds(dict[str, str]):
         if len(word) == 1:
             return _letter(word, lower)
         if lower in _PARTICLES:
-            return "p"
+            return "G" if word[0].isupper() and lower in rules.ALSO_GIVEN else "p"
         if lower in _TITLES or rules.is_title_word(lower):
             return "t" if word.islower() else "T"
         if lower in _STREETS:

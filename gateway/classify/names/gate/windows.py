@@ -37,8 +37,8 @@ _PERSON = (
     rf"[/;|]{_P}[GNBgn],[GNBYgnh]",
     # initials
     rf"[IM]{_J}{_P}[GNB]",
-    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCYBgn]",
-    rf"[GNYB]{_J}[IMJ](?![cgnpmsht'])",
+    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCYBLSgn]",
+    rf"[GNYB]{_J}(?:[IM](?![cgnpmsht])|J(?![cgnpmsht']))",
     r"g[iIJM]\.?[gnhsmN]",
     r"[hn][iIJM]\.[gnhsmN]",
     r"i\.[gnhsGNB]",
@@ -47,7 +47,7 @@ _PERSON = (
     rf"g{_J}{_P}[gnhsmNY]",
     rf"G{_J}{_P}[gnhs]",
     rf"h{_J}{_P}[gnN]",
-    "Yg",
+    rf"Y{_J}{_P}[gn]",
     rf"N{_J}{_P}[gn]",
     rf"n{_J}[ngh]",
     # behind a title
@@ -61,6 +61,7 @@ _ADDRESS = (
     r"[dk][,.]?[GNCLBYIMJngpTtd.,' -]{0,5}S",
     r"[dk][,.]?[cm]S",
     r"S[GNCLBYIMJngpTtcm.,'\n -]{0,6}[dk]",
+    r"(?:p\.|[IM]/)[GNCFLBYm]{1,4},?[dk]",
     "[dk][,.]?[GNB]",
     "[GNB][,.]?[dk]",
     "dnd",
