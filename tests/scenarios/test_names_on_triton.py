@@ -38,6 +38,7 @@ NOBODY = "Write a short summary of the water cycle."
 DOUBTFUL = "How many windows does Hannah smash?"  # the first model alone: "Hannah smash"
 RUSSIAN = "Кошка сидела на ковре и долго смотрела в окно."
 BUDGET_S = 5.0
+SAMPLES = len(CANARIES) + len(canaries.NOBODY)
 
 
 @pytest.fixture(scope="module")
@@ -185,9 +186,9 @@ async def executions(triton: TritonServer) -> int:
 
 async def test_no_text_goes_over_the_wire(triton: TritonServer) -> None:
     async with names_at(triton.ports) as (names, door):
+        calls, samples = door.calls, len(door.calls)
         await names.find([ADA], BUDGET_S)
-        calls = door.calls
-    assert len(calls) == 2  # the samples at the start, and the call
+    assert len(calls) == samples + 1
     for call in calls:
         assert isinstance(call.payload, TensorCall)
         sent = repr(call).encode() + b"".join(t.data for t in call.payload.inputs)
@@ -213,11 +214,16 @@ async def test_a_server_that_is_killed_restricts_until_it_is_back(own_triton: Tr
         assert await outcome(names, NOBODY, 2.0) in ("failed", "late")
         door.calls.clear()
         await until(lambda: is_found(names))
-        samples, call = (c.payload for c in door.calls[-2:])
-        assert isinstance(samples, TensorCall)
-        assert isinstance(call, TensorCall)
-        assert samples.inputs[0].shape[0] == len(CANARIES) + len(canaries.NOBODY)
-        assert call.inputs[0].shape[0] == 1
+        rows, at = [text_rows(call) for call in door.calls], 0
+        assert rows.pop() == 1
+        while rows[at:] and sum(rows[at:]) > SAMPLES:  # those of a server that was not back yet
+            at += 1
+        assert sum(rows[at:]) == SAMPLES
+
+
+def text_rows(call: InferenceRequest) -> int:
+    assert isinstance(call.payload, TensorCall)
+    return call.payload.inputs[0].shape[0]
 
 
 async def is_found(names: TritonNames) -> bool:
@@ -310,12 +316,12 @@ async def test_a_text_that_cannot_be_read_restricts_without_its_words(triton: Tr
 async def test_the_samples_are_read_again_after_a_while(triton: TritonServer) -> None:
     clock = Clock()
     async with names_at(triton.ports, clock=clock) as (names, door):
-        counts = [len(door.calls)]
+        samples, counts = len(door.calls), []
         for passed_s in (TRUST_S / 2, TRUST_S):
             clock.ahead_s += passed_s
             assert await outcome(names, NOBODY) == "nothing"
             counts.append(len(door.calls))
-        assert counts == [1, 2, 4]
+        assert counts == [samples + 1, 2 * samples + 2]
 
 
 async def test_more_calls_than_may_wait_are_busy(triton: TritonServer) -> None:

@@ -7,10 +7,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import hyperscan
-
-_FLAGS = hyperscan.HS_FLAG_SOM_LEFTMOST | hyperscan.HS_FLAG_DOTALL
-
 
 class Stems:
     """Expressions of Hyperscan over characters of ASCII; all others are the same to them."""
@@ -30,10 +26,13 @@ class Stems:
         return sorted(hits)
 
     def _compiled(self) -> Any:
+        import hyperscan  # the model alone, as it is measured on a card, goes without
+
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        flags = hyperscan.HS_FLAG_SOM_LEFTMOST | hyperscan.HS_FLAG_DOTALL
         count = len(self._expressions)
         database.compile(
-            expressions=self._expressions, ids=list(range(count)), flags=[_FLAGS] * count
+            expressions=self._expressions, ids=list(range(count)), flags=[flags] * count
         )
         return database
 
