@@ -117,7 +117,8 @@ def _derive(text: str, origin: tuple[int, int] | None, work: _Work, depth: int) 
         unbroken = folding.without_soft_breaks(written)
         if unbroken != written and depth and work.add(unbroken, *whole):
             _derive(unbroken, whole, work, depth - 1)
-    if work.words and not decoding.may_hold_words(folded):
+    # guard: C19.written-signs -> if work.words and not decoding.may_hold_words(folded):
+    if work.words and not any(map(decoding.may_hold_words, _spellings(text, folded))):
         return
     for run in _runs(text, folded):
         place = origin or ((run.start, run.end) if run.start >= 0 else whole)
@@ -127,6 +128,11 @@ def _derive(text: str, origin: tuple[int, int] | None, work: _Work, depth: int) 
             _derive(run.text, place, work, depth - 1)
 
 
+def _spellings(text: str, folded: str) -> list[str]:
+    """In which runs are looked for: folding makes one of the `++` of a base64."""
+    return list(dict.fromkeys((text, folding.decoded(text), folded))) if folded != text else [text]
+
+
 def _runs(text: str, folded: str) -> Iterator[decoding.DecodedRun]:
     """Of the text as written and as it is decoded, in which the signs of base64 are what they are,
     and of the folded one. What is not in the text as written has no place in it."""
@@ -134,8 +140,8 @@ def _runs(text: str, folded: str) -> Iterator[decoding.DecodedRun]:
     for run in decoding.runs(text):
         written.add(run.text)
         yield run
-    for form in dict.fromkeys((folding.decoded(text), folded)) if folded != text else ():
-        for run in decoding.runs(form) if form != text else ():
+    for form in _spellings(text, folded)[1:]:
+        for run in decoding.runs(form):
             if run.text not in written:
                 written.add(run.text)
                 yield replace(run, start=-1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import gzip
 from collections.abc import Sequence
 
 import pytest
@@ -51,6 +53,15 @@ def test_a_name_is_found_in_whatever_form(text: str) -> None:
     (found,) = find(text)
     assert found.type == "PERSON"
     assert 0 <= found.start < found.end <= len(text)
+
+
+@pytest.mark.parametrize("sign", ["++", "//", "--", "__"])
+@pytest.mark.parametrize("around", ["{}", "data: {} end", '{{"v": "{}"}}', "see **this** {}"])
+def test_a_name_in_a_code_with_doubled_signs_is_found(sign: str, around: str) -> None:
+    """Folding takes one of two signs for a mark that stands twice."""
+    encode = base64.b64encode if sign in "++//" else base64.urlsafe_b64encode
+    codes = (encode(gzip.compress(b"%d, ask Anna Schmidt" % n)).decode() for n in range(100_000))
+    assert find(around.format(next(code for code in codes if sign in code)))
 
 
 def test_a_name_that_the_text_itself_shows_is_told_once() -> None:
