@@ -2,7 +2,7 @@
 """What a key, a column head or a label announces: whose number follows, in eight languages.
 
 The one table of such words. Identifiers ask it where a number alone restricts, and the records of
-people where a lone name stands beside one. Parts of names have their keys in names/records/keys.py.
+people where a lone name stands near one. Parts of names have their keys in names/records/keys.py.
 
 Sources: HL7 table 0203 (identifier types: AN, EI, MB, MR, PI, PRN, SB), HL7 v2 PID and IN1, FHIR
 Identifier.type, RFC 2798 (`employeeNumber`), schema.org (`accountId`, `identifier`), and the forms

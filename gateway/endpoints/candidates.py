@@ -103,7 +103,7 @@ class ModelEpoch:
 
     def special(self, request: InferenceRequest) -> bool:
         """Whether what its body asks for decides where it may go. A version is a caller's choice:
-        nothing is kept by it."""
+        it keeps no reference."""
         payload = request.payload
         if isinstance(payload, DocumentCall):
             return self._limited and next(needs(payload), None) is not None

@@ -26,7 +26,7 @@ from gateway.scheduling.routing.policy import Policy
 
 @value
 class Figures:
-    """A `Forecast`: what ranks an endpoint beside others that may serve a call."""
+    """A `Forecast`: what ranks an endpoint among those that may serve a call."""
 
     endpoint: Endpoint
     price_usd: float
@@ -56,7 +56,7 @@ class Snapshots:
         self, request: InferenceRequest, classification: Classification, policy: Policy
     ) -> Decision:
         """What the policy makes of the states of now. Raises what it does. Where the call may go
-        is found out once in an epoch of its model, for all calls of its shape."""
+        is computed once in an epoch of its model, for all calls of its shape."""
         epoch = self._candidates.epoch(request.model)
         if epoch.steady and not epoch.special(request):
             if epoch.policy is not policy:

@@ -143,7 +143,7 @@ class ModelState:
         self.changed()
 
     def changed(self) -> None:
-        """Something has changed that decisions depend on, beside how busy it is."""
+        """Something has changed that decisions depend on, other than its load."""
         health = self.health
         self.steady = not (
             self.breaker.open_until_s

@@ -117,7 +117,7 @@ class RunningAttempt(AttemptTimeout):
     first: Frame | None = None  # of an answer that did not come whole
     frames = 0
     received_bytes = 0  # where they are paid for
-    heard_s = 0.0  # when the last frame came
+    heard_s = 0.0  # when the last frame arrived
     gpu_mark: float  # of `GpuTime`, where the server has one
     sent_s: float | None = None
     sent_as = ""  # the id under which it is sent to the cloud

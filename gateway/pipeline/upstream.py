@@ -1,4 +1,4 @@
-"""The stream of an endpoint's answer: what came of it, how long it may be silent, how it ends."""
+"""The stream of an endpoint's answer: its outcome, how long it may be silent, how it ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def silent_until_s(
     deadline_s: float,
     heard_s: float,
 ) -> float:
-    """When a stream is given up of which nothing came since `heard_s`."""
+    """When a stream is given up that has sent nothing since `heard_s`."""
     # guard: P3.silent-stream -> if went_out_why(state, model_state) or state.drained:
     if went_out_why(state, model_state):
         silent_s = parting_s(model_state.gap_s)

@@ -39,7 +39,7 @@ class Weights:
 
 
 class _Meters(dict[str, WorkMeter]):
-    """By model. One that nobody has asked for yet is made then."""
+    """By model, built at the first request for it."""
 
     __slots__ = ("_executions",)
 

@@ -81,7 +81,7 @@ class Decisions:
         self._measures = measures
         self._clock = clock
         self._ring: deque[DecisionRow] = deque(maxlen=tail)
-        self._open: dict[int, DecisionRow] = {}  # by number: under way, and seen
+        self._open: dict[int, DecisionRow] = {}  # by number: under way, and already a row
         self.figures: deque[CallFigures] = deque(maxlen=FIGURES)
         self.seconds: deque[SecondCounts] = deque(maxlen=_SECONDS)
         self._second = SecondCounts(-1)

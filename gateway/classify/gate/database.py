@@ -107,7 +107,7 @@ class SignHits:
 class Signs:
     """What is looked for first: in `numbered`, what needs a digit, and so only where there is one.
     `asks` has, for each sign, the number of its question, or one of the above; `near` are those
-    that are asked near their signs alone."""
+    that are scanned near their signs alone."""
 
     plain: tuple[PatternDatabase, ...]
     numbered: tuple[PatternDatabase, ...]

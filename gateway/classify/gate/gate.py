@@ -70,7 +70,7 @@ class Gate:
 
 
 class _TextInspection:
-    """What one text and its plain spelling are asked. What both have in common is asked once."""
+    """The scans of one text and of its plain spelling. What both have in common is scanned once."""
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled

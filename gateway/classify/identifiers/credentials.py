@@ -107,7 +107,7 @@ _HASHED = re.compile(
     r"(?i)(?:sha|md|aes|utf|base|rc|argon|pbkdf|ripemd|crc|bcrypt|scrypt|blake|oauth|rs|hs|x)-?\d"
     r"|\d+[a-z]+\Z|\d+-"
 )
-"""What a password is kept as, and how long it is: `sha256`, `base64`, `8-character`."""
+"""How a password is stored, and how long it is: `sha256`, `base64`, `8-character`."""
 _BIP39 = r"(?:[a-z]{3,8}[\s,]{1,3}(?:\d{1,2}[.)] ?)?){11,23}[a-z]{3,8}"
 _IN_PROSE = frozenset(
     {"the", "and", "for", "with", "your", "from", "was", "are", "has", "not", "its"}

@@ -1,4 +1,4 @@
-"""Numbers of customers, employees and students, beside their words (labels.py).
+"""Numbers of customers, employees and students, near their words (labels.py).
 
 They have no form and no check digit that holds for all: a code of five digits, or of four and a
 letter, is one where its label says so.

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001 - letters and quotes of other languages are meant as they are
 """Whether what the names model takes for an address has a door: a number behind or before a street.
 
-Orders, invoices and norms are full of capitals beside numbers. A quantity, a decimal number, a size
-(`25x47x7`), a part of a code, and the number of a paper or a part of goods are no doors.
+Orders, invoices and norms are full of capitals next to numbers. A quantity, a decimal number, a
+size (`25x47x7`), a part of a code, and the number of a paper or a part of goods are no doors.
 """
 
 from __future__ import annotations

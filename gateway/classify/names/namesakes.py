@@ -166,7 +166,7 @@ _TITLE_INSIDE = re.compile(r"[\u2010-\u2013-](?:Institut|Universität|Stiftung|M
 
 
 def is_namesake(text: str, start: int, end: int) -> bool:
-    """Whether the name from `start` to `end` is no person's, by what it is part of and beside."""
+    """Whether the name from `start` to `end` is no person's, by what it is part of and next to."""
     first, last = max(0, start - _AROUND), min(len(text), end + _AROUND)
     near = folded(text[first:last])
     own = start - first, end - first
@@ -187,7 +187,7 @@ def is_product(text: str, start: int, end: int) -> bool:
 
 
 def _covers(near: str, phrase: tuple[int, int], own: tuple[int, int]) -> bool:
-    """Whether the name is the phrase, a part of it, or has words of things beside it."""
+    """Whether the name is the phrase, a part of it, or has words of things next to it."""
     if phrase[0] >= own[1] or own[0] >= phrase[1]:
         return False
     rest = f"{near[own[0] : phrase[0]]} {near[phrase[1] : own[1]]}"

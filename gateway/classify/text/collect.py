@@ -39,7 +39,7 @@ LABELS = frozenset(
     {"author", "call_id", "from", "id", "model", "object", "role", "sender", "speaker", "type"}
     | {"tool_call_id", "user"}
 )
-"""Fields that say whose a value beside them is, or of which kind. None is a part of it: nothing
+"""Fields that say whose the value next to them is, or of which kind. None is a part of it: nothing
 is read across the border between `"role": "human"` and `"content": "@app.route"`."""
 _LONGEST_WORD = max(map(len, PROTOCOL_WORDS))  # longer strings need not be hashed
 

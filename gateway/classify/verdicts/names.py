@@ -51,7 +51,7 @@ class NameVerdicts:
 
         scope = Scope(request.tenant, policy.version, _DETECTOR)
         restricted, counts = await self._segments.scan(scope, texts, scan, profile)
-        # guard: C19.lone-beside
+        # guard: C19.lone-nearby
         if not (restricted or profile.lone_names) and PERSON in profile.types:
             left_s = self._budget.left_s(request, started_s, whole)
             people = await across.lone_people(names, request.payload, texts, left_s, allowed)

@@ -35,7 +35,7 @@ class WorkMeter:
     def __init__(self, batched: bool) -> None:
         self._batched = batched  # the first dimension of its tensors counts rows
         self._mean = 0.0
-        self._sized: ref[DocumentCall] | None = None  # a call is asked about more than once
+        self._sized: ref[DocumentCall] | None = None  # a call is sized more than once
         self._size = CallSize(1.0, 1)  # of that one, by the mean as it is
 
     def size(self, request: InferenceRequest) -> CallSize:

@@ -50,7 +50,7 @@ class EventBytes:
 
     def put(self, frame: Frame) -> bool:
         if not isinstance(frame, _EVENTS):
-            raise InternalError("a frame of another protocol came in an event stream")
+            raise InternalError("an event stream has a frame of another protocol")
         self._last = frame
         return self._caller.put(frame.framed())
 
@@ -66,7 +66,7 @@ class EventBytes:
             return ServerEvent(error_body(error)).framed()
         last = self._last.apart()[-1] if isinstance(self._last, ServerEvents) else self._last
         if last.event in _OWN_FAILURES:
-            return b""  # the endpoint has told it, in this protocol's own event
+            return b""  # the endpoint has sent the error, in this protocol's own event
         return ServerEvent(_response_error(error, last), "error").framed()
 
 

@@ -56,7 +56,7 @@ class WriterThread:
         self._tended = tended
         self._jobs: queue.SimpleQueue[CommitGroup | JournalUpkeep | None] = queue.SimpleQueue()
         self.do: Callable[[CommitGroup | JournalUpkeep], None] = self._jobs.put
-        """A job. The journal is this thread's until the job is told of."""
+        """Takes a job. The journal is this thread's until `on_durable` or `tended` reports it."""
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 

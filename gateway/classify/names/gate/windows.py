@@ -31,7 +31,7 @@ _PERSON = (
     rf"C{_J}[GYN]",
     rf"N{_J}p{{0,3}}C",
     "[NB]p{1,3}[FLS]",
-    # in cells or lines beside each other, or the other way round
+    # in adjacent cells or lines, in either order
     r"[GY] ?[,|;\n\"/ ]{1,5} ?[GNB]",
     r"[NB] ?[,|;\n\"/ ]{1,5} ?[GY]",
     rf"[/;|]{_P}[GNBgn],[GNBYgnh]",

@@ -71,7 +71,7 @@ class RestoredFrames:
         broken: DeferredError | None = None
         try:
             await self._frames.deliver(self)
-        except GatewayError as error:  # what was held back came before the break
+        except GatewayError as error:  # what was held back precedes the break
             broken = DeferredError(error)
         self._ready.extend(self._events.rest())
         while not self._put_ready():
