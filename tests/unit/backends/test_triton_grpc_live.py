@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import json
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,10 @@ from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget
 from gateway.endpoints.connectors.triton.grpc import triton_grpc
 from gateway.endpoints.connectors.triton.openai import OpenAiOnTriton
 from gateway.endpoints.triton.server.options import TritonOptions
+from gateway.endpoints.triton.server.server import TritonServer
+from gateway.endpoints.triton.server.states import ServerState
 from gateway.protocols.oip.datatypes import DATATYPES, Datatype
+from tests.live import wait_until
 from tests.models.serving import MODELS, TEST_MODELS, running
 from tests.unit.grpc_rig import OPTIONS, PLACEMENT, RunningFront, infer_request, running_front
 
@@ -89,12 +92,46 @@ def waits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(waits: Path) -> Iterator[str]:
+def server(waits: Path) -> Iterator[TritonServer]:
     if not (MODELS / "minilm" / "1" / "model.onnx").exists():
         pytest.fail("the models are not built: run `make models`")
     options = TritonOptions(repositories=(MODELS, TEST_MODELS, waits.parent), models=NAMES)
     with running(options) as server:
-        yield f"127.0.0.1:{server.ports.grpc}"
+        yield server
+
+
+def is_up(server: TritonServer) -> bool:
+    return server.state is ServerState.UP
+
+
+@pytest.fixture
+def address(server: TritonServer) -> str:
+    wait_until(lambda: is_up(server), 60.0)  # it may have crashed in the test before
+    return f"127.0.0.1:{server.ports.grpc}"
+
+
+@pytest.fixture
+def unless_triton_crashed(server: TritonServer) -> Callable[..., Awaitable[None]]:
+    """Runs a part of a test that cancels streams, once more for each crash of the server.
+
+    Triton 2.51 crashes (SIGSEGV, SIGABRT) in about one of 600 to 10,000 cancelled streams; 2.57
+    does not (server#8034).
+    """
+
+    async def run(part: Callable[[], Awaitable[None]]) -> None:
+        for tries_left in (2, 1, 0):
+            restarts = server.restarts
+            try:
+                return await part()
+            except Exception:
+                await asyncio.sleep(1.0)  # for the supervisor to see the process end
+                crashed = not is_up(server) or server.restarts > restarts
+                if not crashed or not tries_left:
+                    raise
+            await asyncio.to_thread(wait_until, lambda: is_up(server), 60.0)
+        raise AssertionError("unreachable")
+
+    return run
 
 
 @dataclasses.dataclass
@@ -282,10 +319,16 @@ async def test_a_failure_of_a_decoupled_model_does_not_end_the_server(address: s
 
 @pytest.mark.parametrize("way", ["leaves", "runs out of time"])
 async def test_a_call_that_ends_early_ends_in_the_model_too(
-    address: str, waits: Path, way: str
+    address: str,
+    waits: Path,
+    way: str,
+    unless_triton_crashed: Callable[..., Awaitable[None]],
 ) -> None:
-    noticed = waits / "1" / "cancelled"
-    noticed.unlink(missing_ok=True)
+    await unless_triton_crashed(lambda: end_early(address, waits / "1" / "cancelled", way))
+
+
+async def end_early(address: str, noticed: Path, way: str) -> None:
+    noticed.unlink(missing_ok=True)  # noqa: ASYNC240
     async with ways_to(address) as ways:
         call = ways.gateway.ModelStreamInfer(timeout=None if way == "leaves" else 1.0)
         await call.write(tensors("waits", "w", IN=("INT32", [1], bytes(4))))
@@ -299,7 +342,7 @@ async def test_a_call_that_ends_early_ends_in_the_model_too(
                 while await call.read():  # EOF is false
                     pass
         async with asyncio.timeout(5):  # only a hang-up ends the model's wait
-            while not noticed.exists():  # noqa: ASYNC110 - another process writes it
+            while not noticed.exists():  # noqa: ASYNC110, ASYNC240 - another process writes it
                 await asyncio.sleep(0.01)
 
 
@@ -346,7 +389,13 @@ async def frames_of(
     return found
 
 
-async def test_openai_calls_are_served_by_real_models(address: str) -> None:
+async def test_openai_calls_are_served_by_real_models(
+    address: str, unless_triton_crashed: Callable[..., Awaitable[None]]
+) -> None:
+    await unless_triton_crashed(lambda: ask_each_operation(address))
+
+
+async def ask_each_operation(address: str) -> None:
     messages = [{"role": "user", "content": "hi"}]
     (vectors,) = await frames_of(address, EMBEDDINGS, {"input": ["a"] * 40}, False)
     assert len(vectors["data"]) == 40
