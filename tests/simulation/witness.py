@@ -182,6 +182,8 @@ class Witness:
             story.given_whole.add(endpoint.name)
         if how == "unserved":
             story.unserved.append(endpoint.name)
+            if endpoint.zone is Zone.CLOUD:
+                self._spent_usd -= endpoint.price_usd
         story.running -= 1
         self._at_endpoint[endpoint.name, model] -= 1
         if self._at_endpoint[endpoint.name, model] < 0:
