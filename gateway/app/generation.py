@@ -13,15 +13,18 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gateway.accounting.answers import AnswerLog
 from gateway.accounting.ledger.ledger import Ledger
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog
 from gateway.app.endpoint_set import EndpointSet, ProcessServices
 from gateway.app.factories import policy, retry_budget, shadows, spill_limits, spill_stop
-from gateway.app.scanner_set import Scanning
+from gateway.app.scanner_set import Scanning, pseudonymises
 from gateway.auth import Callers, building
 from gateway.classify.classifier import Classifier
 from gateway.classify.conversations.taint import TaintMarks
+from gateway.classify.verdicts.answers.masks import AnswerMasks
+from gateway.classify.verdicts.answers.reader import AnswerReader, Handle
 from gateway.config import Settings
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
@@ -133,7 +136,7 @@ class Core:
             shadows=self.shadows,
         )
         self.services = Services(
-            handle=self.pipeline.handle,
+            handle=self._handle(),
             callers=self.callers,
             catalog=self.site.catalog,
             inspection=_Inspection(self.site, process),
@@ -200,7 +203,7 @@ class Core:
 
     def _pseudonyms(self) -> Pseudonyms | None:
         finder = self.scanning.full
-        if finder is None:
+        if finder is None or not pseudonymises(self.settings):
             return None
         # Imports presidio-anonymizer, which takes a second; most gateways never need it.
         from gateway.classify.pseudonyms.pseudonymiser import Pseudonymiser
@@ -214,6 +217,17 @@ class Core:
             lambda reason: doubts.labels(reason).inc(),
             unrestored=unrestored.inc,
         )
+
+    def _handle(self) -> Handle:
+        """From a call to its answer, which is read where the settings ask for that."""
+        answers = self.settings.classify.answers
+        if answers == "off":
+            return self.pipeline.handle
+        verdicts, finder = self.classifier.answer_verdicts(), self.scanning.full
+        masks = None if finder is None else AnswerMasks(verdicts, finder)
+        report = AnswerLog(self._process.log, self._process.metrics)
+        restrict = answers == "restrict"  # guard: C20.setting -> restrict = True
+        return AnswerReader(self.pipeline.handle, verdicts, masks, restrict, report).handle
 
     def _sampler(self) -> Sampler:
         telemetry = self.settings.telemetry
