@@ -23,8 +23,7 @@ from gateway.app.scanner_set import Scanning, pseudonymises
 from gateway.auth import Callers, building
 from gateway.classify.classifier import Classifier
 from gateway.classify.conversations.taint import TaintMarks
-from gateway.classify.verdicts.answers.masks import AnswerMasks
-from gateway.classify.verdicts.answers.reader import AnswerReader, Handle
+from gateway.classify.verdicts.answers.reader import AnswerInspector, Handle
 from gateway.config import Settings
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
@@ -224,10 +223,9 @@ class Core:
         if answers == "off":
             return self.pipeline.handle
         verdicts, finder = self.classifier.answer_verdicts(), self.scanning.full
-        masks = None if finder is None else AnswerMasks(verdicts, finder)
         report = AnswerLog(self._process.log, self._process.metrics)
         restrict = answers == "restrict"  # guard: C20.setting -> restrict = True
-        return AnswerReader(self.pipeline.handle, verdicts, masks, restrict, report).handle
+        return AnswerInspector(self.pipeline.handle, verdicts, finder, restrict, report).handle
 
     def _sampler(self) -> Sampler:
         telemetry = self.settings.telemetry

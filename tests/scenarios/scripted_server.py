@@ -1,4 +1,4 @@
-"""A server of the OpenAI API that answers as its script says, by the last text of the call."""
+"""A server of the OpenAI API, and of tensors over HTTP, that answers as its script says, by the last text of the call."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None: ...
 
     def do_GET(self) -> None:
-        self._answer([b'{"object": "list", "data": []}'], "application/json")
+        self._answer([b'{"ready": true, "object": "list", "data": []}'], "application/json")
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.scripted.bodies.append(body)
-        call = orjson.loads(body)
-        parts = self.scripted.script[_last_text(call)]
+        length = int(self.headers.get("inference-header-content-length", len(body)))
+        call = orjson.loads(body[:length])
+        parts = self.scripted.script.get(_last_text(call, body[length:]))
+        if parts is None:
+            self.send_error(400)
+            return
         media = "text/event-stream" if call.get("stream") else "application/json"
         try:
             self._answer(parts, media)
@@ -58,7 +62,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
-def _last_text(call: dict[str, Any]) -> str:
+def _last_text(call: dict[str, Any], tail: bytes) -> str:
+    """`tail`: the tensors of a call, of which the one is a text."""
+    if tail:
+        return tail[4:].decode()
     last = call.get("messages") or call.get("input") or call["prompt"]
     text = last if isinstance(last, str) else last[-1]["content"]
     assert isinstance(text, str)

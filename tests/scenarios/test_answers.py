@@ -18,6 +18,7 @@ EMAIL = "maria.keller@posteo.de"
 PARTLY = "maria.kel"
 CARD = "4111 1111 1111 1111"
 SAFE = "The trams run until one in the morning, and the last one is often full of singing people."
+LONGEST = 20_000  # characters that are read
 Document = dict[str, Any]
 
 
@@ -107,6 +108,19 @@ class Site:
         ]
         return self.post("chat/completions", {"model": model, "messages": messages})
 
+    def infer(self, said: str, key: str) -> httpx.Response:
+        """A call with tensors, whose answer is this text."""
+        self.asked += 1
+        question = f"Tensor {self.asked}"
+        output = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [said]}
+        self.answers(question, [json.dumps({"model_name": "words", "outputs": [output]}).encode()])
+        given = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [question]}
+        return self.gateway.client.post(
+            "/v2/models/words/infer",
+            json={"inputs": [given]},
+            headers={"authorization": f"Bearer {key}"},
+        )
+
     def found(self, answer: httpx.Response) -> Document:
         """The record of what was found in an answer; nothing if there is none."""
         trace = answer.headers["x-request-id"]
@@ -128,15 +142,17 @@ def _site(scratch: Path, answers: str) -> Iterator[Site]:
             "endpoints": {
                 "cloud": {"kind": "openai", "zone": "cloud", "url": cloud.url},
                 "house": {"kind": "openai", "zone": "onprem", "url": onprem.url},
+                "tensors": {"kind": "kserve", "zone": "onprem", "url": onprem.url},
             },
             "models": {
                 "far": {"task": "generate", "served_by": [{"endpoint": "cloud"}]},
+                "words": {"text_inputs": ["text"], "served_by": [{"endpoint": "tensors"}]},
                 "both": {
                     "task": "generate",
                     "served_by": [{"endpoint": "house"}, {"endpoint": "cloud"}],
                 },
             },
-            "classify": {"answers": answers},
+            "classify": {"answers": answers, "max_scan_bytes": LONGEST},
             "keys": {},
         }
         for name, masks in (("plain", False), ("masked", True)):
@@ -348,3 +364,87 @@ def test_completions_are_read_and_masked_like_chat(reports: Site, stream: bool, 
     shown = "".join(d["choices"][0]["text"] for d in given)
     assert shown == (text if key == "plain" else text.replace(EMAIL, "[EMAIL_ADDRESS]"))
     assert reports.found(answer)["answer_entities"] == {"EMAIL_ADDRESS": 1}
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (whole(SAFE * (LONGEST // len(SAFE) + 1)), "over_cap"),
+        ([b'{"id": "x", "choices": [{"message": {"content": "a", "content": "b"}}]}'],
+         "answer_broken"),
+        (whole(SAFE, audio={"id": "a", "data": "AAAA", "transcript": "So."}), "answer_audio"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_counts_as_restricted(
+    restricts: Site, parts: Sequence[Part], reason: str
+) -> None:
+    question, answer = restricts.chat(parts)
+    assert answer.content == b"".join(p for p in parts if isinstance(p, bytes))
+    assert restricts.found(answer)["answer_reason"] == reason
+    assert is_restricted(restricts, restricts.next_turn(question))
+    _, refused = restricts.chat(parts, "masked")
+    assert refused.status_code == 403
+    assert refused.headers["x-spillway-reason"] == "answer_withheld"
+    assert refused.json()["error"]["code"] == "answer_withheld"
+
+
+def test_a_broken_event_ends_the_stream_of_a_caller_that_sees_masks(reports: Site) -> None:
+    twice = b'data: {"choices": [{"index": 0, "delta": {"content": "a", "content": "b"}}]}\n\n'
+    parts = [*streamed(SAFE)[:-2], twice, *streamed(SAFE)]
+    _, answer = reports.chat(parts, "masked", stream=True)
+    lines = [x for x in answer.text.splitlines() if x.startswith("data: ")]
+    assert "[DONE]" not in answer.text
+    assert json.loads(lines[-1][6:])["error"]["code"] == "answer_withheld"
+    assert all("error" not in json.loads(line[6:]) for line in lines[:-1])
+    assert reports.found(answer)["withheld"]
+
+
+def test_names_in_fields_far_apart_are_masked_or_withheld(reports: Site) -> None:
+    fields = json.dumps({"given_name": "Maria", "plan": "B", "family_name": "Kellermann"})
+    _, plain = reports.chat(whole(fields))
+    assert reports.found(plain)["answer_entities"].keys() == {"PERSON"}
+    _, answer = reports.chat(whole(fields), "masked")
+    assert "Kellermann" not in answer.text
+
+
+def test_what_a_caller_has_seen_counts_when_it_leaves(restricts: Site) -> None:
+    first = sent(chunk(content=f"Write to {EMAIL} "))
+    parts = [first, 1.0, *[sent(chunk(content="and more ")), 0.2] * 20, *streamed("")]
+    restricts.answers("Leave", parts)
+    body = {"model": "far", "stream": True, "messages": [{"role": "user", "content": "Leave"}]}
+    with restricts.gateway.client.stream(
+        "POST", "/v1/chat/completions", json=body, headers={"authorization": "Bearer plain"}
+    ) as answer:
+        assert EMAIL in next(answer.iter_lines())
+    assert restricts.cloud.left.wait(20)
+    wait_until(lambda: is_restricted(restricts, restricts.next_turn("Leave")), 10.0)
+
+
+def test_each_choice_and_what_is_said_before_it_is_masked_by_itself(reports: Site) -> None:
+    """Pieces of two choices in turns, each after some reasoning that ends with a name."""
+    thought, text = "The user is called Maria Keller", f"Write to {EMAIL}."
+    parts: list[Part] = []
+    for key, whole_text in (("reasoning_content", thought), ("content", text)):
+        for at in range(0, len(whole_text), 3):
+            piece = {key: whole_text[at : at + 3]}
+            parts += [sent(chunk(0, **piece), chunk(1, **piece))]
+    parts += [sent(chunk(0, "stop"), chunk(1, "stop")), b"data: [DONE]\n\n"]
+    _, answer = reports.chat(parts, "masked", stream=True, n=2)
+    lines = [x[6:] for x in answer.text.splitlines() if x.startswith("data: {")]
+    choices = [json.loads(line)["choices"][0] for line in lines]
+    for index in (0, 1):
+        deltas = [c["delta"] for c in choices if c["index"] == index]
+        thoughts = "".join(d.get("reasoning_content", "") for d in deltas)
+        assert thoughts == "The user is called [PERSON]"
+        assert "".join(d.get("content", "") for d in deltas) == "Write to [EMAIL_ADDRESS]."
+
+
+def test_texts_in_tensors_are_read_and_withheld(reports: Site) -> None:
+    plain = reports.infer(f"Write to {EMAIL}.", "plain")
+    assert EMAIL in plain.text
+    assert reports.found(plain)["answer_entities"] == {"EMAIL_ADDRESS": 1}
+    assert reports.infer(SAFE, "masked").json()["outputs"][0]["data"] == [SAFE]
+    refused = reports.infer(f"Write to {EMAIL}.", "masked")
+    assert refused.status_code == 403
+    assert refused.headers["x-spillway-reason"] == "answer_withheld"
+    assert EMAIL not in refused.text

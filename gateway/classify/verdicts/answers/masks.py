@@ -5,22 +5,17 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gateway.classify import NoScan
 from gateway.classify.conversations.memory import BETWEEN
+from gateway.classify.pseudonyms import SpanFinder
 from gateway.classify.verdicts.answers import CLEAR_ANSWER, ENTITIES
 from gateway.classify.verdicts.answers.verdicts import AnswerVerdicts, legible
 from gateway.core.errors import AnswerWithheld
-from gateway.core.types import Finding, InferenceRequest, Tightening
+from gateway.core.types import InferenceRequest
 
 _BLANK = "#"  # a mask for the second reading: any word may be a name behind "Mr"
-
-
-class SpanFinder(Protocol):
-    async def find(self, text: str, added: Tightening, budget_s: float) -> list[Finding]:
-        """All that restricts a caller with these additions, each with its span. Raises NoScan."""
-        ...
 
 
 class Mask(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from gateway.classify.pseudonyms import SpanFinder
 from gateway.classify.verdicts.answers import AnswerReport
 from gateway.classify.verdicts.answers.in_progress import AnswerInProgress
 from gateway.classify.verdicts.answers.masked_stream import MaskedStream
@@ -22,18 +23,19 @@ from gateway.core.types import InferenceRequest
 Handle = Callable[[InferenceRequest], Awaitable[InferenceReply]]
 
 
-class AnswerReader:
+class AnswerInspector:
     def __init__(
         self,
         handle: Handle,
         verdicts: AnswerVerdicts,
-        masks: AnswerMasks | None,
+        finder: SpanFinder | None,
         restrict: bool,
         report: AnswerReport,
     ) -> None:
-        """`handle`: the pipeline's. `masks`: None where no key asks for any. `restrict`: a
+        """`handle`: the pipeline's. `finder`: None where no key asks for masks. `restrict`: a
         conversation stays on the premises once something in an answer restricts."""
-        self._handle, self._masks = handle, masks
+        self._handle = handle
+        self._masks = None if finder is None else AnswerMasks(verdicts, finder)
         self._verdicts, self._restrict, self._report = verdicts, restrict, report
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:

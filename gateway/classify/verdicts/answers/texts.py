@@ -106,7 +106,7 @@ class OpenedFrame:
         return text
 
     def _walk(self, visit: _Visit) -> Any:
-        return _Walk(visit, self._form, self._unreadable).document(self._document)
+        return _AnswerWalk(visit, self._form, self._unreadable).document(self._document)
 
     def _unreadable(self, reason: str) -> None:
         self.unread = self.unread or reason
@@ -115,7 +115,7 @@ class OpenedFrame:
 _Visit = Callable[[str, Channel | None, bool], str]
 
 
-class _Walk:
+class _AnswerWalk:
     """Through a document, with what `visit` makes of each text in its place."""
 
     def __init__(self, visit: _Visit, form: StreamForm, unreadable: Callable[[str], None]) -> None:

@@ -1,0 +1,225 @@
+"""Answers piece by piece: what is held back, what is masked, what waits for the reading."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from gateway.classify.verdicts.answers import held_text
+from gateway.classify.verdicts.answers.held_text import HELD_CHARACTERS, HeldText
+from gateway.classify.verdicts.answers.masks import Mask, apart, masked
+from gateway.classify.verdicts.answers.read_stream import LAST, ReadStream
+from gateway.classify.verdicts.answers.texts import AnswerTexts, OpenedFrame, opened
+from gateway.core.operations.spec import StreamForm
+from gateway.core.reply import Frame, GrpcMessage, JsonBody, Receiver, RestBody, ServerEvent
+from gateway.core.types import Tensor
+from gateway.protocols.oip import grpc
+from gateway.protocols.oip.datatypes import join
+from gateway.protocols.oip.reply import TensorReply
+
+EMAIL = re.compile(r"\b[a-z.]+@[a-z]+\.(?:com|de)\b")
+WORDS = "the trams run until one and maria.keller@posteo.de rides them a@b.com daily ".split()
+
+
+def masks_of(text: str) -> list[Mask]:
+    return [Mask(m.start(), m.end(), "EMAIL_ADDRESS") for m in EMAIL.finditer(text)]
+
+
+def shown(pieces: Sequence[str], waits: Callable[[], bool]) -> tuple[str, int]:
+    """What goes of a text in these pieces; and the most characters that are held."""
+    text, made, most = HeldText(), "", 0
+    gone = 0
+    for piece in pieces:
+        text.add(piece)
+        if text.is_due or waits():
+            text.decide(masks_of(text.window()), waits(), False)
+        made += text.piece(gone, text.free)
+        gone = text.free
+        most = max(most, text.end - text.free)
+        text.forget()
+    text.decide(masks_of(text.window()), False, True)
+    return made + text.piece(gone, text.end), most
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_text_is_masked_alike_wherever_it_is_cut(seed: int) -> None:
+    chance = random.Random(seed)
+    text = " ".join(chance.choices(WORDS, k=2000))
+    pieces, at = [], 0
+    while at < len(text):
+        size = chance.choice((1, 2, 5, 17, 300))
+        pieces.append(text[at : at + size])
+        at += size
+    made, _ = shown(pieces, lambda: chance.random() < 0.3)
+    assert made == masked(text, masks_of(text))
+
+
+def test_no_more_is_held_than_a_finding_takes_and_is_read_at_once() -> None:
+    text = " ".join(random.Random(7).choices(WORDS, k=2000))
+    _, most = shown(list(text), lambda: False)
+    assert most <= HELD_CHARACTERS + held_text._READ_EACH + len("maria.keller@posteo.de")
+
+
+def test_what_waited_goes_but_for_words_that_may_go_on() -> None:
+    held = HeldText()
+    held.add("please write to Anna van")
+    held.decide([], True, False)
+    assert held.piece(0, held.free) == "please write to"
+
+
+def test_a_finding_goes_in_one_part_with_the_piece_that_begins_it() -> None:
+    held = HeldText()
+    held.add("at a@b.com, or")
+    held.decide([Mask(3, 10, "EMAIL_ADDRESS")], False, True)
+    pieces = [held.piece(at, min(at + 2, 14)) for at in range(0, 14, 2)]
+    assert pieces == ["at", " [EMAIL_ADDRESS]", "", "", "", ", ", "or"]
+
+
+def test_findings_that_overlap_are_one_mask() -> None:
+    masks = apart([Mask(5, 9, "B"), Mask(0, 6, "A"), Mask(12, 12, "C")])
+    assert masks == [Mask(0, 9, "A")]
+    assert masked("0123456789", masks) == "[A]9"
+
+
+def chat_event(**delta: Any) -> ServerEvent:
+    return ServerEvent(json.dumps({"id": "x", "choices": [{"index": 1, "delta": delta}]}).encode())
+
+
+def test_pieces_of_a_stream_are_told_from_whole_texts() -> None:
+    call = {"index": 0, "id": "c", "function": {"name": "mail", "arguments": '{"to"'}}
+    (frame,) = opened(chat_event(role="assistant", content="Hi", tool_calls=[call]),
+                      StreamForm.CHOICES)  # fmt: skip
+    assert frame.texts == [
+        ("Hi", ("choices", 1, "delta", "content"), False),
+        ("mail", None, True),
+        ('{"to"', ("choices", 1, "delta", "tool_calls", 0, "function", "arguments"), True),
+    ]
+    made = frame.with_texts(["Ho", "mail", ""])
+    assert isinstance(made, ServerEvent)
+    delta = json.loads(made.data)["choices"][0]["delta"]
+    assert (delta["content"], delta["role"]) == ("Ho", "assistant")
+    assert frame.with_texts([each.text for each in frame.texts]) is frame.frame
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", b'{"a": 1, "a": 2}', b'{"choices": ' + b"[" * 100_000, b"\xff"],
+)
+def test_what_is_not_of_its_protocol_is_unread(body: bytes) -> None:
+    assert OpenedFrame(JsonBody(body), StreamForm.NONE).unread == "answer_broken"
+    assert OpenedFrame(ServerEvent(body), StreamForm.CHOICES).unread == "answer_broken"
+
+
+@pytest.mark.parametrize("length", [4, 9_999])
+def test_texts_of_tensors_are_read_from_either_wire_form(length: int) -> None:
+    data = join([b"Hi, you", b"there"])
+    reply = TensorReply("m", "1", (Tensor("text", "BYTES", (2,), data),))
+    message = grpc.encode_response(reply)
+    assert isinstance(message, GrpcMessage)
+    texts = OpenedFrame(message, StreamForm.NONE).texts
+    assert [each.text for each in texts] == ["Hi, you", "there"]
+    damaged = data[:-1] + b"\xff"
+    broken = TensorReply("m", "1", (Tensor("text", "BYTES", (2,), damaged),))
+    assert OpenedFrame(grpc.encode_response(broken), StreamForm.NONE).unread == "answer_broken"
+    rest = RestBody(
+        b'{"outputs": [{"name": "n", "datatype": "BYTES", "shape": [1], "data": ["a"]}]}'
+    )
+    assert [each.text for each in OpenedFrame(rest, StreamForm.NONE).texts] == ["a"]
+
+
+def test_a_text_that_a_stream_says_again_whole_is_read_once() -> None:
+    texts = AnswerTexts(1000)
+    place = {"item_id": "i", "output_index": 0}
+    documents: list[dict[str, Any]] = [
+        {"type": "response.output_text.delta", **place, "delta": "Hello "},
+        {"type": "response.output_text.delta", **place, "delta": "there"},
+        {"type": "response.output_text.done", **place, "text": "Hello there"},
+    ]
+    for document in documents:
+        event = ServerEvent(json.dumps(document).encode())
+        for frame in opened(event, StreamForm.RESPONSES):
+            texts.add(frame)
+    assert texts.texts(False) == ["Hello there"]
+    assert texts.texts(True) == []
+
+
+class _Answer:
+    """Read when the test says so."""
+
+    def __init__(self) -> None:
+        self.reads = asyncio.Event()
+        self.settled = 0
+
+    def opened(self, frame: Frame) -> list[OpenedFrame]:
+        return []
+
+    async def settle(self) -> None:
+        self.settled += 1
+        await self.reads.wait()
+
+
+class _Frames:
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        self._frames = frames
+
+    async def deliver(self, receiver: Receiver[Frame]) -> None:
+        for frame in self._frames:
+            if not receiver.put(frame):
+                await receiver.room()
+
+    async def aclose(self) -> None: ...
+
+
+class _Taken:
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+
+    def put(self, frame: Frame) -> bool:
+        self.frames.append(frame)
+        return True
+
+    async def room(self) -> None: ...
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await work()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("last", sorted(LAST))
+def test_the_last_event_waits_until_the_answer_is_read(last: str) -> None:
+    async def work() -> None:
+        answer, taken = _Answer(), _Taken()
+        events = [ServerEvent(b"{}", "response.created"), ServerEvent(b"{}", last)]
+        stream = ReadStream(_Frames(events), answer)  # type: ignore[arg-type]
+        delivering = asyncio.create_task(stream.deliver(taken))
+        while not answer.settled:
+            await asyncio.sleep(0)
+        assert taken.frames == events[:1]
+        answer.reads.set()
+        await delivering
+        assert taken.frames == events
+
+    run(work)
+
+
+def test_the_end_of_a_stream_waits_until_the_answer_is_read() -> None:
+    async def work() -> None:
+        answer = _Answer()
+        stream = ReadStream(_Frames([chat_event(content="Hi")]), answer)  # type: ignore[arg-type]
+        delivering = asyncio.create_task(stream.deliver(_Taken()))
+        while not answer.settled:
+            await asyncio.sleep(0)
+        assert not delivering.done()
+        answer.reads.set()
+        await delivering
+
+    run(work)
