@@ -1,4 +1,5 @@
-"""A server of the OpenAI API, and of tensors over HTTP, that answers as its script says, by the last text of the call."""
+"""A server of the OpenAI API, and of tensors over HTTP: the last text of a call says which part of
+its script it answers with."""
 
 from __future__ import annotations
 

@@ -121,13 +121,23 @@ class Site:
             headers={"authorization": f"Bearer {key}"},
         )
 
-    def found(self, answer: httpx.Response) -> Document:
-        """The record of what was found in an answer; nothing if there is none."""
-        trace = answer.headers["x-request-id"]
-        wait_until(lambda: trace in self.gateway.audited().decode(), 5.0)
-        self.gateway.record(trace)
+    def finding(self, answer: httpx.Response) -> Document:
+        """The record of what was found in an answer, once it is there."""
+        records: list[Document] = []
+
+        def recorded() -> bool:
+            records[:] = self.answer_records(answer)
+            return bool(records)
+
+        wait_until(recorded, 10.0)
+        assert len(records) == 1
+        return records[0]
+
+    def answer_records(self, answer: httpx.Response) -> list[Document]:
+        """Of one call."""
         records = map(json.loads, self.gateway.audited().splitlines())
-        return next((r for r in records if r["kind"] == "answer" and r["id"] == trace), {})
+        call = answer.headers["x-request-id"]
+        return [r for r in records if r["kind"] == "answer" and r["id"] == call]
 
     def metric(self, line: str) -> float:
         values = [m for m in self.gateway.metrics().splitlines() if m.startswith(line + " ")]
@@ -204,7 +214,8 @@ def is_restricted(site: Site, answer: httpx.Response, reason: str = "tainted") -
 def test_without_the_setting_no_answer_is_read(off: Site) -> None:
     question, answer = off.chat(whole(f"Write to {EMAIL}."))
     assert text_of(answer) == f"Write to {EMAIL}."
-    assert off.found(answer) == {}
+    assert off.gateway.record(answer.headers["x-request-id"])
+    assert off.answer_records(answer) == []
     assert not is_restricted(off, off.next_turn(question))
     assert "spillway_answers_read_total{" not in off.gateway.metrics()
 
@@ -217,11 +228,11 @@ def test_findings_are_counted_and_their_conversation_goes_on(reports: Site, stre
     parts = streamed(text) if stream else whole(text)
     question, answer = reports.chat(parts, stream=stream)
     assert text_of(answer) == text
-    found = reports.found(answer)
-    assert found["answer_reason"] == "entities"
-    assert found["answer_entities"] == {"EMAIL_ADDRESS": 1}
-    assert found["zone"] == "cloud"
-    assert EMAIL not in json.dumps(found)
+    finding = reports.finding(answer)
+    assert finding["answer_reason"] == "entities"
+    assert finding["answer_entities"] == {"EMAIL_ADDRESS": 1}
+    assert finding["zone"] == "cloud"
+    assert EMAIL not in json.dumps(finding)
     assert reports.metric(line) == before + 1
     assert not is_restricted(reports, reports.next_turn(question))
 
@@ -233,8 +244,9 @@ def test_a_clear_answer_leaves_no_record(restricts: Site, stream: bool) -> None:
     parts = streamed(SAFE) if stream else whole(SAFE)
     question, answer = restricts.chat(parts, stream=stream)
     assert text_of(answer) == SAFE
-    assert restricts.found(answer) == {}
     assert restricts.metric(line) == before + 1
+    assert restricts.gateway.record(answer.headers["x-request-id"])
+    assert restricts.answer_records(answer) == []
     assert not is_restricted(restricts, restricts.next_turn(question))
 
 
@@ -262,9 +274,9 @@ def test_identifiers_in_tool_calls_are_reported_apart(reports: Site, stream: boo
     else:
         parts = whole(SAFE, tool_calls=[call])
     _, answer = reports.chat(parts, stream=stream)
-    found = reports.found(answer)
-    assert found["tool_call_entities"] == {"EMAIL_ADDRESS": 1}
-    assert found["answer_entities"] == {}
+    finding = reports.finding(answer)
+    assert finding["tool_call_entities"] == {"EMAIL_ADDRESS": 1}
+    assert finding["answer_entities"] == {}
     assert reports.metric(
         'spillway_answer_entities_total{part="tool_call",type="EMAIL_ADDRESS",zone="cloud"}'
     )
@@ -277,9 +289,15 @@ def test_a_caller_that_may_not_see_them_gets_masks(reports: Site, stream: bool, 
     parts = streamed(text, size) if stream else whole(text)
     _, answer = reports.chat(parts, "masked", stream=stream)
     assert text_of(answer) == text.replace(EMAIL, "[EMAIL_ADDRESS]").replace(CARD, "[CREDIT_CARD]")
-    found = reports.found(answer)
-    assert found["masked"] == 2
-    assert not found["withheld"]
+    finding = reports.finding(answer)
+    assert finding["masked"] == 2
+    assert not finding["withheld"]
+
+
+def test_an_address_is_masked_where_the_verdict_finds_it(reports: Site) -> None:
+    text = "I need a 'Plus' type Uber from 221B Baker Street, Berkeley, CA, USA, and I can wait."
+    _, answer = reports.chat(whole(text), "masked")
+    assert text_of(answer) == text.replace("221B Baker Street", "[STREET_ADDRESS]")
 
 
 def test_others_see_the_same_answer_as_it_is(reports: Site) -> None:
@@ -327,8 +345,8 @@ def test_responses_are_read_and_masked_like_chat(restricts: Site, stream: bool, 
         assert [d["type"] for d in documents] == [e["type"] for e in events]
         deltas = "".join(d["delta"] for d in documents if "delta" in d)
         assert deltas == (text if key == "plain" else shown)
-    found = restricts.found(answer)
-    assert found["answer_entities"] == {"EMAIL_ADDRESS": 1}
+    finding = restricts.finding(answer)
+    assert finding["answer_entities"] == {"EMAIL_ADDRESS": 1}
     said_before: list[Document] = [
         {"role": "user", "content": question},
         {"role": "assistant", "content": "I see."},
@@ -363,7 +381,7 @@ def test_completions_are_read_and_masked_like_chat(reports: Site, stream: bool, 
     given = [json.loads(x) for x in lines] if stream else [answer.json()]
     shown = "".join(d["choices"][0]["text"] for d in given)
     assert shown == (text if key == "plain" else text.replace(EMAIL, "[EMAIL_ADDRESS]"))
-    assert reports.found(answer)["answer_entities"] == {"EMAIL_ADDRESS": 1}
+    assert reports.finding(answer)["answer_entities"] == {"EMAIL_ADDRESS": 1}
 
 
 @pytest.mark.parametrize(
@@ -380,7 +398,7 @@ def test_what_cannot_be_read_counts_as_restricted(
 ) -> None:
     question, answer = restricts.chat(parts)
     assert answer.content == b"".join(p for p in parts if isinstance(p, bytes))
-    assert restricts.found(answer)["answer_reason"] == reason
+    assert restricts.finding(answer)["answer_reason"] == reason
     assert is_restricted(restricts, restricts.next_turn(question))
     _, refused = restricts.chat(parts, "masked")
     assert refused.status_code == 403
@@ -396,20 +414,21 @@ def test_a_broken_event_ends_the_stream_of_a_caller_that_sees_masks(reports: Sit
     assert "[DONE]" not in answer.text
     assert json.loads(lines[-1][6:])["error"]["code"] == "answer_withheld"
     assert all("error" not in json.loads(line[6:]) for line in lines[:-1])
-    assert reports.found(answer)["withheld"]
+    assert reports.finding(answer)["withheld"]
 
 
 def test_names_in_fields_far_apart_are_masked_or_withheld(reports: Site) -> None:
     fields = json.dumps({"given_name": "Maria", "plan": "B", "family_name": "Kellermann"})
     _, plain = reports.chat(whole(fields))
-    assert reports.found(plain)["answer_entities"].keys() == {"PERSON"}
+    assert reports.finding(plain)["answer_entities"].keys() == {"PERSON"}
     _, answer = reports.chat(whole(fields), "masked")
     assert "Kellermann" not in answer.text
 
 
 def test_what_a_caller_has_seen_counts_when_it_leaves(restricts: Site) -> None:
     first = sent(chunk(content=f"Write to {EMAIL} "))
-    parts = [first, 1.0, *[sent(chunk(content="and more ")), 0.2] * 20, *streamed("")]
+    rest: list[Part] = [sent(chunk(content="and more ")), 0.2]
+    parts = [first, 1.0, *rest * 20, *streamed("")]
     restricts.answers("Leave", parts)
     body = {"model": "far", "stream": True, "messages": [{"role": "user", "content": "Leave"}]}
     with restricts.gateway.client.stream(
@@ -442,7 +461,7 @@ def test_each_choice_and_what_is_said_before_it_is_masked_by_itself(reports: Sit
 def test_texts_in_tensors_are_read_and_withheld(reports: Site) -> None:
     plain = reports.infer(f"Write to {EMAIL}.", "plain")
     assert EMAIL in plain.text
-    assert reports.found(plain)["answer_entities"] == {"EMAIL_ADDRESS": 1}
+    assert reports.finding(plain)["answer_entities"] == {"EMAIL_ADDRESS": 1}
     assert reports.infer(SAFE, "masked").json()["outputs"][0]["data"] == [SAFE]
     refused = reports.infer(f"Write to {EMAIL}.", "masked")
     assert refused.status_code == 403

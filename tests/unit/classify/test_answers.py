@@ -11,20 +11,33 @@ from typing import Any
 
 import pytest
 
+from gateway.classify.classifier import Classifier
 from gateway.classify.verdicts.answers import held_text
 from gateway.classify.verdicts.answers.held_text import HELD_CHARACTERS, HeldText
-from gateway.classify.verdicts.answers.masks import Mask, apart, masked
+from gateway.classify.verdicts.answers.masks import AnswerMasks, Mask, apart, masked
 from gateway.classify.verdicts.answers.read_stream import LAST, ReadStream
 from gateway.classify.verdicts.answers.texts import AnswerTexts, OpenedFrame, opened
+from gateway.classify.verdicts.patterns import Verdict
+from gateway.core.deadline import Deadline
+from gateway.core.errors import AnswerWithheld
+from gateway.core.operations.chat import CHAT
 from gateway.core.operations.spec import StreamForm
 from gateway.core.reply import Frame, GrpcMessage, JsonBody, Receiver, RestBody, ServerEvent
-from gateway.core.types import Tensor
+from gateway.core.types import (
+    DocumentCall,
+    Finding,
+    InferenceRequest,
+    Tensor,
+    Tightening,
+    WireProtocol,
+)
 from gateway.protocols.oip import grpc
 from gateway.protocols.oip.datatypes import join
 from gateway.protocols.oip.reply import TensorReply
 
 EMAIL = re.compile(r"\b[a-z.]+@[a-z]+\.(?:com|de)\b")
-WORDS = "the trams run until one and maria.keller@posteo.de rides them a@b.com daily ".split()
+SENTENCE = "the trams run until one and maria.keller@posteo.de rides them a@b.com daily"
+WORDS = SENTENCE.split()
 
 
 def masks_of(text: str) -> list[Mask]:
@@ -149,18 +162,72 @@ def test_a_text_that_a_stream_says_again_whole_is_read_once() -> None:
     assert texts.texts(True) == []
 
 
+def call(*turns: str) -> InferenceRequest:
+    messages = [{"role": ("user", "assistant")[n % 2], "content": t} for n, t in enumerate(turns)]
+    document = DocumentCall(CHAT, {"model": "m", "messages": messages})
+    return InferenceRequest("r", WireProtocol.OPENAI, "t", "m", document, Deadline.after(60.0))
+
+
+class _Verdicts:
+    """Finds addresses, as far as it is told to, and how often each text is read."""
+
+    def __init__(self, *reasons: str) -> None:
+        self._reasons = list(reasons)
+
+    async def read(self, request: InferenceRequest, texts: Sequence[str]) -> Verdict:
+        reason = self._reasons.pop(0) if self._reasons else "clear"
+        return reason, {"EMAIL_ADDRESS": 1} if reason == "entities" else {}
+
+
+class _Finder:
+    async def find(self, text: str, added: Tightening, budget_s: float) -> list[Finding]:
+        return [Finding(mask.type, mask.start, mask.end, 1.0) for mask in masks_of(text)]
+
+
+def masks(*reasons: str) -> AnswerMasks:
+    return AnswerMasks(_Verdicts(*reasons), _Finder())  # type: ignore[arg-type]
+
+
+def test_a_finding_across_two_texts_has_a_mask_in_each() -> None:
+    async def work() -> None:
+        found = await masks("entities").find(call("x"), ["at a@b.com", "or c@d.com too"])
+        assert found == [[Mask(3, 10, "EMAIL_ADDRESS")], [Mask(3, 10, "EMAIL_ADDRESS")]]
+
+    run(work)
+
+
+def test_an_answer_is_withheld_that_masks_do_not_make_clear() -> None:
+    async def work() -> None:
+        assert await masks("entities", "clear").find(call("x"), ["a@b.com"])
+        with pytest.raises(AnswerWithheld):
+            await masks("entities", "entities").find(call("x"), ["a@b.com"])
+        with pytest.raises(AnswerWithheld):
+            await masks("entities", "late").find(call("x"), ["a@b.com"])
+
+    run(work)
+
+
+@pytest.mark.parametrize("reason", ["late", "busy", "failed", "over_cap", "entities"])
+def test_what_could_not_be_read_marks_its_conversation(classifier: Classifier, reason: str) -> None:
+    """Also for reasons by which a call would not taint what follows."""
+    classifier.answer_verdicts().restrict(call("first"), reason)
+    assert classifier.taint.source(call("first", "then", "next")) == "tainted"
+    assert classifier.taint.source(call("first")) is None
+    assert classifier.taint.source(call("other", "then", "next")) is None
+
+
 class _Answer:
     """Read when the test says so."""
 
     def __init__(self) -> None:
         self.reads = asyncio.Event()
-        self.settled = 0
+        self.settling = asyncio.Event()
 
     def opened(self, frame: Frame) -> list[OpenedFrame]:
         return []
 
     async def settle(self) -> None:
-        self.settled += 1
+        self.settling.set()
         await self.reads.wait()
 
 
@@ -201,8 +268,7 @@ def test_the_last_event_waits_until_the_answer_is_read(last: str) -> None:
         events = [ServerEvent(b"{}", "response.created"), ServerEvent(b"{}", last)]
         stream = ReadStream(_Frames(events), answer)  # type: ignore[arg-type]
         delivering = asyncio.create_task(stream.deliver(taken))
-        while not answer.settled:
-            await asyncio.sleep(0)
+        await answer.settling.wait()
         assert taken.frames == events[:1]
         answer.reads.set()
         await delivering
@@ -216,8 +282,7 @@ def test_the_end_of_a_stream_waits_until_the_answer_is_read() -> None:
         answer = _Answer()
         stream = ReadStream(_Frames([chat_event(content="Hi")]), answer)  # type: ignore[arg-type]
         delivering = asyncio.create_task(stream.deliver(_Taken()))
-        while not answer.settled:
-            await asyncio.sleep(0)
+        await answer.settling.wait()
         assert not delivering.done()
         answer.reads.set()
         await delivering
