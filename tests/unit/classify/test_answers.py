@@ -207,6 +207,15 @@ def test_an_answer_is_withheld_that_masks_do_not_make_clear() -> None:
     run(work)
 
 
+@pytest.mark.parametrize("reason", ["late", "busy", "failed", "over_cap", "unmeasured_language"])
+def test_an_answer_is_withheld_that_was_not_read(reason: str) -> None:
+    async def work() -> None:
+        with pytest.raises(AnswerWithheld, match=reason):
+            await masks(reason, "clear").find(call("x"), ["at noon"])
+
+    run(work)
+
+
 @pytest.mark.parametrize("reason", ["late", "busy", "failed", "over_cap", "entities"])
 def test_what_could_not_be_read_marks_its_conversation(classifier: Classifier, reason: str) -> None:
     """Also for reasons by which a call would not taint what follows."""
