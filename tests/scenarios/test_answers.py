@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.live import LiveGateway, serving, wait_until
+from tests.scenarios.repeating_cloud import repeating_cloud
 from tests.scenarios.scripted_server import Part, ScriptedServer, scripted_server, sent
 
 EMAIL = "maria.keller@posteo.de"
@@ -145,17 +146,23 @@ class Site:
 
 
 def _site(scratch: Path, answers: str) -> Iterator[Site]:
-    with scripted_server() as cloud, scripted_server() as onprem:
+    with scripted_server() as cloud, scripted_server() as onprem, repeating_cloud() as parrot:
         document: Document = {
             "listen": {"http_port": 0, "grpc_port": 0},
             "audit": {"directory": str(scratch / "audit")},
             "endpoints": {
                 "cloud": {"kind": "openai", "zone": "cloud", "url": cloud.url},
                 "house": {"kind": "openai", "zone": "onprem", "url": onprem.url},
+                "parrot": {"kind": "openai", "zone": "cloud", "url": parrot.url},
                 "tensors": {"kind": "kserve", "zone": "onprem", "url": onprem.url},
             },
             "models": {
                 "far": {"task": "generate", "served_by": [{"endpoint": "cloud"}]},
+                "echo": {
+                    "task": "generate",
+                    "pseudonymise": True,
+                    "served_by": [{"endpoint": "parrot"}],
+                },
                 "words": {"text_inputs": ["text"], "served_by": [{"endpoint": "tensors"}]},
                 "both": {
                     "task": "generate",
@@ -169,7 +176,7 @@ def _site(scratch: Path, answers: str) -> Iterator[Site]:
             (scratch / name).write_text(name)
             document["keys"][name] = {
                 "key": f"${{file:{scratch / name}}}", "tenant": "t",
-                "mask_answers": masks and answers != "off",
+                "pseudonymise": True, "mask_answers": masks and answers != "off",
             }  # fmt: skip
         with serving(document, scratch) as gateway:
             yield Site(gateway, cloud, onprem)
@@ -467,3 +474,25 @@ def test_texts_in_tensors_are_read_and_withheld(reports: Site) -> None:
     assert refused.status_code == 403
     assert refused.headers["x-spillway-reason"] == "answer_withheld"
     assert EMAIL not in refused.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_conversation_that_leaves_with_surrogates_goes_on_with_them(
+    restricts: Site, stream: bool
+) -> None:
+    """Its answers hold the originals again, and are read so."""
+    messages: list[Document] = []
+    for _ in range(2):
+        messages.append(
+            {"role": "user", "content": f"Write to {EMAIL} once more, {len(messages)}."}
+        )
+        answer = restricts.post(
+            "chat/completions", {"model": "echo", "messages": messages, "stream": stream}
+        )
+        assert answer.headers["x-spillway-pseudonymised"] == "1"
+        assert text_of(answer) == messages[-1]["content"]
+        assert restricts.finding(answer)["answer_entities"] == {"EMAIL_ADDRESS": 1}
+        messages.append({"role": "assistant", "content": text_of(answer)})
+    body = {"model": "echo", "messages": messages[:3], "stream": stream}
+    answer = restricts.post("chat/completions", body, "masked")
+    assert text_of(answer) == messages[2]["content"].replace(EMAIL, "[EMAIL_ADDRESS]")

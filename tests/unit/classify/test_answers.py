@@ -7,26 +7,40 @@ import json
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.classify.classifier import Classifier
-from gateway.classify.verdicts.answers import held_text
+from gateway.classify.verdicts.answers import AnswerReading, held_text
 from gateway.classify.verdicts.answers.held_text import HELD_CHARACTERS, HeldText
+from gateway.classify.verdicts.answers.in_progress import AnswerInProgress
+from gateway.classify.verdicts.answers.masked_stream import MaskedStream
 from gateway.classify.verdicts.answers.masks import AnswerMasks, Mask, apart, masked
 from gateway.classify.verdicts.answers.read_stream import LAST, ReadStream
 from gateway.classify.verdicts.answers.texts import AnswerTexts, OpenedFrame, opened
 from gateway.classify.verdicts.patterns import Verdict
 from gateway.core.deadline import Deadline
 from gateway.core.errors import AnswerWithheld
+from gateway.core.held_bytes import AnswerShare, HeldBytes
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.spec import StreamForm
-from gateway.core.reply import Frame, GrpcMessage, JsonBody, Receiver, RestBody, ServerEvent
+from gateway.core.reply import (
+    Frame,
+    GrpcMessage,
+    JsonBody,
+    Placement,
+    Receiver,
+    RestBody,
+    ServerEvent,
+)
 from gateway.core.types import (
+    CLOUD,
     DocumentCall,
     Finding,
     InferenceRequest,
+    Sensitivity,
     Tensor,
     Tightening,
     WireProtocol,
@@ -34,6 +48,7 @@ from gateway.core.types import (
 from gateway.protocols.oip import grpc
 from gateway.protocols.oip.datatypes import join
 from gateway.protocols.oip.reply import TensorReply
+from tests.unit.delivery import Leaves, Reader
 
 EMAIL = re.compile(r"\b[a-z.]+@[a-z]+\.(?:com|de)\b")
 SENTENCE = "the trams run until one and maria.keller@posteo.de rides them a@b.com daily"
@@ -225,6 +240,19 @@ def test_what_could_not_be_read_marks_its_conversation(classifier: Classifier, r
     assert classifier.taint.source(call("other", "then", "next")) is None
 
 
+@pytest.mark.parametrize(("room", "unread"), [(100_000, "answers_full"), (400_000, "")])
+def test_what_is_held_of_an_answer_counts_as_held(room: int, unread: str) -> None:
+    budget = HeldBytes(room)
+    share = AnswerShare(budget, "t")
+    texts = AnswerTexts(1_000_000, share)
+    for _ in range(9):
+        texts.add(opened(chat_event(content="x" * 10_000), StreamForm.CHOICES)[0])
+    assert texts.unread == unread
+    assert budget.bytes <= room / 2
+    share.close()
+    assert budget.bytes == 0
+
+
 class _Answer:
     """Read when the test says so."""
 
@@ -295,5 +323,106 @@ def test_the_end_of_a_stream_waits_until_the_answer_is_read() -> None:
         assert not delivering.done()
         answer.reads.set()
         await delivering
+
+    run(work)
+
+
+class _AddressVerdicts:
+    """Addresses restrict, and nothing else."""
+
+    max_bytes = 1_000_000
+
+    async def read(self, request: InferenceRequest, texts: Sequence[str]) -> Verdict:
+        await asyncio.sleep(0)
+        count = sum(len(masks_of(text)) for text in texts)
+        return ("entities", {"EMAIL_ADDRESS": count}) if count else ("clear", {})
+
+    def restrict(self, request: InferenceRequest, reason: str) -> None: ...
+
+
+class _Slow(_Taken):
+    """Takes one frame, and then needs a moment."""
+
+    def put(self, frame: Frame) -> bool:
+        return super().put(frame) and len(self.frames) % 3 > 0
+
+    async def room(self) -> None:
+        await asyncio.sleep(0)
+
+
+def in_progress(reports: list[AnswerReading], streamed: bool = True) -> AnswerInProgress:
+    verdicts: Any = _AddressVerdicts()
+    placement = Placement(CLOUD, "cloud", "spill", 1, Sensitivity.CLEAR, 0.0)
+    request = call("x")
+    request = replace(request, payload=replace(request.payload, streamed=streamed))
+    return AnswerInProgress(
+        request, placement, verdicts, AnswerMasks(verdicts, _Finder()), True,
+        lambda request, placement, reading: reports.append(reading),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_events_go_masked_in_their_order(seed: int) -> None:
+    async def work() -> None:
+        chance = random.Random(seed)
+        texts = [" ".join(chance.choices(WORDS, k=200)) for _ in range(2)]
+        events: list[Frame] = []
+        left = list(texts)
+        while any(left):
+            which, size = chance.randrange(2), chance.randrange(1, 30)
+            piece, left[which] = left[which][:size], left[which][size:]
+            choice = {"index": which, "delta": {"content": piece}}
+            events.append(ServerEvent(json.dumps({"n": len(events), "choices": [choice]}).encode()))
+        reports: list[AnswerReading] = []
+        taken = _Slow()
+        stream = MaskedStream(_Frames(events), in_progress(reports))
+        await stream.deliver(taken)
+        await stream.aclose()
+        assert all(isinstance(frame, ServerEvent) for frame in taken.frames)
+        documents = [json.loads(e.data) for e in taken.frames if isinstance(e, ServerEvent)]
+        assert [d["n"] for d in documents] == list(range(len(events)))
+        for index, text in enumerate(texts):
+            choices = [d["choices"][0] for d in documents if d["choices"][0]["index"] == index]
+            shown = "".join(c["delta"]["content"] for c in choices)
+            assert shown == masked(text, masks_of(text))
+        (reading,) = reports
+        assert reading.masked == sum(len(masks_of(text)) for text in texts)
+        assert reading.entities == {"EMAIL_ADDRESS": reading.masked}
+
+    run(work)
+
+
+def test_messages_with_tensors_go_until_one_restricts() -> None:
+    def message(text: str) -> GrpcMessage:
+        tensor = Tensor("text", "BYTES", (1,), join([text.encode()]))
+        return grpc.encode_response(TensorReply("m", "1", (tensor,)))
+
+    async def work() -> None:
+        reports: list[AnswerReading] = []
+        messages = [message("at noon"), message("to a@b.com"), message("and on")]
+        taken = _Taken()
+        stream = MaskedStream(_Frames(messages), in_progress(reports))
+        with pytest.raises(AnswerWithheld):
+            await stream.deliver(taken)
+        await stream.aclose()
+        assert taken.frames == messages[:1]
+        (reading,) = reports
+        assert reading.withheld
+        assert reading.entities == {"EMAIL_ADDRESS": 1}
+
+    run(work)
+
+
+def test_a_caller_that_leaves_is_no_error_and_what_has_come_is_reported_once() -> None:
+    async def work() -> None:
+        reports: list[AnswerReading] = []
+        events = [chat_event(content="to a@b.com and on ") for _ in range(100)]
+        stream = MaskedStream(_Frames(events), in_progress(reports))
+        with pytest.raises(Leaves):
+            await stream.deliver(Reader(lambda frame: True))
+        await stream.aclose()
+        await stream.aclose()
+        (reading,) = reports
+        assert reading.reason == "entities"
 
     run(work)

@@ -37,7 +37,7 @@ class AnswerInProgress:
         self.withheld = False
         self._placement, self._verdicts = placement, verdicts
         self._restrict, self._report = restrict, report
-        self._texts = AnswerTexts(verdicts.max_bytes)
+        self._texts = AnswerTexts(verdicts.max_bytes, request.held)
         self._form = request.operation.stream if request.streamed else StreamForm.NONE
         self._settled = False
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from gateway.classify.text.collect import OVER_CAP
 from gateway.classify.verdicts.answers import BROKEN
-from gateway.core.errors import UpstreamFailed
+from gateway.core.errors import AnswersFull, UpstreamFailed
+from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.operations.spec import StreamForm
 from gateway.core.reply import (
     Frame,
@@ -231,9 +232,10 @@ def _dumps(document: Any) -> bytes:
 class AnswerTexts:
     """The texts of an answer as they come, each once."""
 
-    def __init__(self, max_bytes: int) -> None:
-        """`max_bytes`: of text; an answer with more is not read."""
-        self._max, self._size = max_bytes, 0
+    def __init__(self, max_bytes: int, held: AnswerShare | None = None) -> None:
+        """`max_bytes`: of text; an answer with more is not read, nor one for which `held`, what its
+        call holds, has no room."""
+        self._max, self._size, self._held = max_bytes, 0, held
         self._pieces: dict[Channel, list[str]] = {}
         self._calls: set[Channel] = set()
         self._whole: dict[tuple[str, bool], None] = {}
@@ -250,12 +252,18 @@ class AnswerTexts:
         self._size += len(text)
         if self._size > self._max:
             self.unread = self.unread or OVER_CAP
+        elif not self._has_room():  # guard: C20.held-bytes
+            self.unread = self.unread or AnswersFull.reason
         elif channel is None:
             self._whole[text, in_tool_call] = None
         else:
             self._pieces.setdefault(channel, []).append(text)
             if in_tool_call:
                 self._calls.add(channel)
+
+    def _has_room(self) -> bool:
+        held, size = self._held, self._size
+        return held is None or size <= UNCOUNTED_BYTES or held.hold(self, size)
 
     def texts(self, in_tool_call: bool) -> list[str]:
         """Those within tool calls, or all others; what a stream says again whole stands once."""
