@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.accounting.answers import AnswerLog
 from gateway.accounting.ledger.ledger import Ledger
 from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog
@@ -23,7 +22,6 @@ from gateway.app.scanner_set import Scanning, pseudonymises
 from gateway.auth import Callers, building
 from gateway.classify.classifier import Classifier
 from gateway.classify.conversations.taint import TaintMarks
-from gateway.classify.verdicts.answers.reader import AnswerInspector, Handle
 from gateway.config import Settings
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
@@ -44,6 +42,7 @@ from gateway.server import Services
 from gateway.server.hosts import AllowedHosts
 
 if TYPE_CHECKING:
+    from gateway.classify.verdicts.answers.reader import Handle
     from gateway.cluster.node import Node
 
 _FETCH_S = 3.0  # for the keys of an issuer that is new; then its tokens are refused until they come
@@ -222,6 +221,10 @@ class Core:
         answers = self.settings.classify.answers
         if answers == "off":
             return self.pipeline.handle
+        # Most gateways read none.
+        from gateway.accounting.answers import AnswerLog
+        from gateway.classify.verdicts.answers.reader import AnswerInspector
+
         verdicts, finder = self.classifier.answer_verdicts(), self.scanning.full
         report = AnswerLog(self._process.log, self._process.metrics)
         restrict = answers == "restrict"  # guard: C20.setting -> restrict = True
