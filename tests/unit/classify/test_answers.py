@@ -25,7 +25,8 @@ from gateway.core.deadline import Deadline
 from gateway.core.errors import AnswerWithheld
 from gateway.core.held_bytes import AnswerShare, HeldBytes
 from gateway.core.operations.chat import CHAT
-from gateway.core.operations.spec import StreamForm
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec, StreamForm
 from gateway.core.reply import (
     Frame,
     GrpcMessage,
@@ -97,13 +98,25 @@ def test_no_more_is_held_than_a_finding_takes_and_is_read_at_once() -> None:
 def test_what_waited_goes_but_for_words_that_may_go_on() -> None:
     held = HeldText()
     held.add("please write to Anna van")
+    assert held.window() == "please write to Anna van"
     held.decide([], True, False)
     assert held.piece(0, held.free) == "please write to"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_text_that_came_while_a_window_was_read_stays(whole: bool) -> None:
+    held = HeldText()
+    held.add("x" * 300)
+    assert held.window() == "x" * 300
+    held.add(" to a@b.com and on" * 100)
+    held.decide([], True, whole)
+    assert held.free == (300 if whole else 300 - HELD_CHARACTERS)
 
 
 def test_a_finding_goes_in_one_part_with_the_piece_that_begins_it() -> None:
     held = HeldText()
     held.add("at a@b.com, or")
+    assert held.window() == "at a@b.com, or"
     held.decide([Mask(3, 10, "EMAIL_ADDRESS")], False, True)
     pieces = [held.piece(at, min(at + 2, 14)) for at in range(0, 14, 2)]
     assert pieces == ["at", " [EMAIL_ADDRESS]", "", "", "", ", ", "or"]
@@ -350,11 +363,11 @@ class _Slow(_Taken):
         await asyncio.sleep(0)
 
 
-def in_progress(reports: list[AnswerReading], streamed: bool = True) -> AnswerInProgress:
+def in_progress(reports: list[AnswerReading], form: OperationSpec = CHAT) -> AnswerInProgress:
     verdicts: Any = _AddressVerdicts()
     placement = Placement(CLOUD, "cloud", "spill", 1, Sensitivity.CLEAR, 0.0)
     request = call("x")
-    request = replace(request, payload=replace(request.payload, streamed=streamed))
+    request = replace(request, payload=DocumentCall(form, {}, True))
     return AnswerInProgress(
         request, placement, verdicts, AnswerMasks(verdicts, _Finder()), True,
         lambda request, placement, reading: reports.append(reading),
@@ -388,6 +401,63 @@ def test_events_go_masked_in_their_order(seed: int) -> None:
         (reading,) = reports
         assert reading.masked == sum(len(masks_of(text)) for text in texts)
         assert reading.entities == {"EMAIL_ADDRESS": reading.masked}
+
+    run(work)
+
+
+@pytest.mark.parametrize("turns", [("both",), ("reasoning", "content"), tuple("abcdefghi")])
+def test_texts_that_come_side_by_side_are_held_alike(turns: Sequence[str]) -> None:
+    """A server that says the same under two keys, or writes two texts in turns."""
+
+    async def work() -> None:
+        text = " ".join(random.Random(3).choices(WORDS, k=300))
+        events: list[Frame] = []
+        for at in range(0, len(text), 5):
+            piece = text[at : at + 5]
+            for turn in turns:
+                keys = ("reasoning", "content") if turn == "both" else (turn,)
+                events.append(chat_event(**dict.fromkeys(keys, piece)))
+        taken, reports = _Taken(), list[AnswerReading]()
+        stream = MaskedStream(_Frames(events), in_progress(reports))
+        await stream.deliver(taken)
+        deltas = [json.loads(e.data)["choices"][0]["delta"] for e in taken.frames
+                  if isinstance(e, ServerEvent)]  # fmt: skip
+        for key in {key for delta in deltas for key in delta}:
+            said = "".join(delta.get(key, "") for delta in deltas)
+            assert said == masked(text, masks_of(text))
+
+    run(work)
+
+
+def response_event(kind: str, **more: Any) -> ServerEvent:
+    place = {"item_id": "i", "output_index": 0, "content_index": 0}
+    return ServerEvent(json.dumps({"type": kind, **place, **more}).encode(), kind)
+
+
+@pytest.mark.parametrize(
+    ("form", "events"),
+    [
+        (CHAT, [chat_event(reasoning="It is called Oslo"),
+                *(chat_event(content="and so it goes ") for _ in range(60))]),
+        (RESPONSES, [response_event("response.output_text.delta", delta="It is called Oslo"),
+                     response_event("response.output_text.done", text="It is called Oslo"),
+                     *(response_event("response.refusal.delta", delta="and so it goes ")
+                       for _ in range(40))]),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_over_holds_up_no_other(
+    form: OperationSpec, events: Sequence[ServerEvent]
+) -> None:
+    class Checked(_Frames):
+        async def deliver(self, receiver: Receiver[Frame]) -> None:
+            await super().deliver(receiver)
+            assert len(taken.frames) > 10
+
+    taken = _Taken()
+
+    async def work() -> None:
+        await MaskedStream(Checked(events), in_progress([], form)).deliver(taken)
+        assert taken.frames == events
 
     run(work)
 

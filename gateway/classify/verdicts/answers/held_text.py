@@ -33,6 +33,7 @@ class HeldText:
         self._read = 0  # up to where it was read
         self._masks: list[Mask] = []
         self.free = 0  # up to where it may go
+        self.over_from = 0  # the event of its stream from which on no more of it is expected
 
     @property
     def end(self) -> int:
@@ -55,21 +56,22 @@ class HeldText:
         return start, self.end
 
     def window(self) -> str:
-        """What has to be read: what is held, and what stands before it."""
+        """What has to be read: what is held, and what stands before it. More of the text may come
+        until `decide`."""
+        self._read = self.end
         return self._text[self._window_start() - self._base :]
 
     def decide(self, masks: list[Mask], waited: bool, whole: bool) -> int:
         """Let go of what the masks of `window` allow; how many of them that are new. `waited`: the
-        text was held for long enough; `whole`: no more will come of it."""
-        by = self._window_start()
+        text was held for long enough; `whole`: no more comes of what was read."""
+        by, end = self._window_start(), self._read  # guard: C20.read-text self._read -> self.end
         placed = [Mask(m.start + by, m.end + by, m.type) for m in masks]
-        self._read = self.end
-        free = self.end if whole else self._free(waited)
+        free = end if whole else self._free(end, waited)
         for mask in placed:
             if mask.start < free < mask.end:  # guard: C20.cut-finding
                 free = mask.start
-        if self.end - free > _MOST:
-            free = self.end
+        if end - free > _MOST:
+            free = end
         free = max(free, self.free)
         new = [
             mask._replace(start=max(mask.start, self.free), end=min(mask.end, free))
@@ -106,12 +108,12 @@ class HeldText:
             start += 0 if gap is None else gap.end()
         return start
 
-    def _free(self, waited: bool) -> int:
+    def _free(self, end: int, waited: bool) -> int:
         """Up to where no finding begins that is not there already."""
-        # guard: C20.held-characters -> free = self.end
-        free = self.end - HELD_CHARACTERS
+        # guard: C20.held-characters -> free = end
+        free = end - HELD_CHARACTERS
         if waited:
-            free = max(free, self._base + _settled(self._text))
+            free = max(free, self._base + _settled(self._text[: end - self._base]))
         return free
 
 

@@ -7,7 +7,7 @@ came but for masks. Text that is there for `HELD_S` goes as far as it can, also 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from typing import Final, NamedTuple
 
 from gateway.classify.verdicts.answers.held_text import HeldText
@@ -20,6 +20,7 @@ from gateway.core.reply import Frame, FrameSource, Receiver
 
 HELD_S: Final = 0.5
 _MOST_HELD: Final = 4096  # events
+_PASSED: Final = 16  # events with pieces of other texts, from which on a text is over
 
 
 class _Held(NamedTuple):
@@ -41,7 +42,7 @@ class MaskedStream:
         self._receiver: Receiver[Frame]
         self._queue: deque[_Held] = deque()
         self._texts: dict[Channel, HeldText] = {}
-        self._newest: dict[Channel, HeldText] = {}  # of those that come one after the other
+        self._events: Counter[Channel] = Counter()  # with pieces, of texts that come in sequence
         self._lock = asyncio.Lock()  # the timer lets go, too
         self._arrived = asyncio.Event()
         self._failed: BaseException | None = None
@@ -90,9 +91,12 @@ class MaskedStream:
                 continue
             held = self._texts.setdefault(channel, HeldText())
             pieces.append((held, *held.add(text)))
-            self._newest[_sequence(channel)] = held
-        if not any(pieces):  # an event of the Responses API that ends a text
-            self._newest.pop((), None)
+        channels = {each.channel for each in frame.texts if each.channel is not None}
+        self._events.update(map(_sequence, channels))
+        for channel in channels:
+            self._texts[channel].over_from = self._events[_sequence(channel)] + _PASSED
+        if frame.ends in self._texts:
+            self._texts[frame.ends].over_from = 0
         return _Held(frame, pieces)
 
     async def _let_go_in_time(self) -> None:
@@ -111,8 +115,9 @@ class MaskedStream:
         async with self._lock:
             if self._failed is not None:
                 raise self._failed
-            for channel, text in self._texts.items():
-                over = whole or self._newest.get(_sequence(channel)) is not text
+            for channel, text in list(self._texts.items()):
+                # guard: C20.text-over -> over = True
+                over = whole or self._events[_sequence(channel)] >= text.over_from
                 if text.is_due or ((waited or over) and text.is_held):
                     masks = await self._answer.find_masks([text.window()])
                     self._answer.masked += text.decide(masks[0], waited, over)

@@ -66,9 +66,10 @@ class Broken(ValueError):
 
 
 class OpenedFrame:
-    """A frame, and the texts in it. `unread`: the reason code of what cannot be read in it."""
+    """A frame, and the texts in it. `unread`: the reason code of what cannot be read in it; `ends`:
+    the text in pieces that it says is over."""
 
-    __slots__ = ("_document", "_form", "frame", "texts", "unread")
+    __slots__ = ("_document", "_form", "ends", "frame", "texts", "unread")
 
     def __init__(self, frame: Frame, form: StreamForm) -> None:
         """`form`: of the stream that it is of."""
@@ -76,12 +77,16 @@ class OpenedFrame:
         self._form = StreamForm.NONE if isinstance(frame, JsonBody) else form
         self.texts: list[AnswerText] = []
         self.unread = ""
+        self.ends: Channel | None = None
         self._document: Any = None
         try:
             if isinstance(frame, ServerEvent | JsonBody):
                 body = frame.body if isinstance(frame, JsonBody) else frame.data
                 self._document = json.loads(body, object_pairs_hook=_unique)
                 self._walk(self._collect)
+                if self._form is StreamForm.RESPONSES:
+                    channel, step = _place(self._document)
+                    self.ends = channel if step == "done" else None
             elif isinstance(frame, RestBody | GrpcMessage):
                 self.texts = [AnswerText(text, None, False) for text in _tensor_texts(frame)]
         except (ValueError, RecursionError, UpstreamFailed):
@@ -130,13 +135,11 @@ class _AnswerWalk:
         return self._object(document, (), _is_call(document), False)
 
     def _responses_event(self, document: dict[str, Any]) -> Any:
-        kind = document.get("type")
-        text, _, step = kind.rpartition(".") if isinstance(kind, str) else ("", "", "")
+        channel, step = _place(document)
         call = _is_call(document)
         if step == "delta" and isinstance(document.get("delta"), str):
-            if "audio" in text:
+            if "audio" in str(channel[0]):
                 self._unreadable(_OPAQUE["audio"])
-            channel: Channel = (text, *(_key(document.get(name)) for name in _PLACE))
             return {**document, "delta": self._visit(document["delta"], channel, call)}
         return self._object(document, (), call, False)
 
@@ -203,6 +206,13 @@ def _is_call(value: dict[str, Any]) -> bool:
     """Of a Responses item or event: its type says so."""
     kind = value.get("type")
     return isinstance(kind, str) and "_call" in kind
+
+
+def _place(event: dict[str, Any]) -> tuple[Channel, str]:
+    """Of which text a Responses event is, and whether it is a `delta` of it, or `done`."""
+    kind = event.get("type")
+    text, _, step = kind.rpartition(".") if isinstance(kind, str) else ("", "", "")
+    return (text, *(_key(event.get(name)) for name in _PLACE)), step
 
 
 def _index(item: Any, at: int) -> int:
