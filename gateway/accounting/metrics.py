@@ -118,6 +118,16 @@ class Metrics:
             "spillway_pseudonyms_unrestored",
             "Places in answers where something of a surrogate could not be put back.",
         )
+        self.answers_read = r.counter(
+            "spillway_answers_read",
+            "Answers by what reading them has shown: clear, restricted, unread, withheld.",
+            ["zone", "result"],
+        )
+        self.answer_entities = r.counter(
+            "spillway_answer_entities",
+            "Findings in answers by type and by part (text, tool_call); never the text.",
+            ["type", "part", "zone"],
+        )
         self.attempts = r.counter(
             "spillway_attempts", "Attempts by result.", ["endpoint", "zone", "result"]
         )

@@ -18,7 +18,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.accounting.records import DecisionLog
 from gateway.app.endpoint_set import EndpointSet, ProcessServices
 from gateway.app.factories import policy, retry_budget, shadows, spill_limits, spill_stop
-from gateway.app.scanner_set import Scanning
+from gateway.app.scanner_set import Scanning, pseudonymises
 from gateway.auth import Callers, building
 from gateway.classify.classifier import Classifier
 from gateway.classify.conversations.taint import TaintMarks
@@ -42,6 +42,7 @@ from gateway.server import Services
 from gateway.server.hosts import AllowedHosts
 
 if TYPE_CHECKING:
+    from gateway.classify.verdicts.answers.reader import Handle
     from gateway.cluster.node import Node
 
 _FETCH_S = 3.0  # for the keys of an issuer that is new; then its tokens are refused until they come
@@ -133,7 +134,7 @@ class Core:
             shadows=self.shadows,
         )
         self.services = Services(
-            handle=self.pipeline.handle,
+            handle=self._handle(),
             callers=self.callers,
             catalog=self.site.catalog,
             inspection=_Inspection(self.site, process),
@@ -200,7 +201,7 @@ class Core:
 
     def _pseudonyms(self) -> Pseudonyms | None:
         finder = self.scanning.full
-        if finder is None:
+        if finder is None or not pseudonymises(self.settings):
             return None
         # Imports presidio-anonymizer, which takes a second; most gateways never need it.
         from gateway.classify.pseudonyms.pseudonymiser import Pseudonymiser
@@ -214,6 +215,20 @@ class Core:
             lambda reason: doubts.labels(reason).inc(),
             unrestored=unrestored.inc,
         )
+
+    def _handle(self) -> Handle:
+        """From a call to its answer, which is read where the settings ask for that."""
+        answers = self.settings.classify.answers
+        if answers == "off":
+            return self.pipeline.handle
+        # Most gateways read none.
+        from gateway.accounting.answers import AnswerLog
+        from gateway.classify.verdicts.answers.reader import AnswerInspector
+
+        verdicts, finder = self.classifier.answer_verdicts(), self.scanning.full
+        report = AnswerLog(self._process.log, self._process.metrics)
+        restrict = answers == "restrict"  # guard: C20.setting -> restrict = True
+        return AnswerInspector(self.pipeline.handle, verdicts, finder, restrict, report).handle
 
     def _sampler(self) -> Sampler:
         telemetry = self.settings.telemetry

@@ -60,6 +60,7 @@ class ProcessParts:
         self.decisions = Decisions(measures, clock, settings.console.tail)
         if settings.console.enabled:
             measures.watch = self.decisions.take
+            measures.watch_answers = self.decisions.answered
         self.admission = Admission(settings.limits) if worker is None else worker.admission()
         self.collector = _collector(settings.telemetry, metrics)
         limits = settings.limits

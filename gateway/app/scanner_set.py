@@ -19,8 +19,8 @@ from gateway.endpoints.connectors import OnPremBackend
 
 
 class Scanning:
-    """A classifier that others are made of, and the search for whole findings where surrogates may
-    be asked for."""
+    """A classifier that others are made of, and the search for whole findings where surrogates or
+    masks may be asked for."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Scanning:
             classify, catalog, pool, clock, added=added, names=names, taint=taint, marks=marks
         )
         self.full: FullFindings | None = None
-        if pseudonymises(settings):
+        if pseudonymises(settings) or masks_answers(settings):
             self.full = FullFindings(classify, added, names, on_replaced=replaced)
 
     def fits(
@@ -75,9 +75,14 @@ def pseudonymises(settings: Settings) -> bool:
     return all(any(one.pseudonymise for one in some) for some in allowed)
 
 
+def masks_answers(settings: Settings) -> bool:
+    return any(key.mask_answers for key in settings.keys.values())
+
+
 def _key(settings: Settings, added: Collection[Tightening], door: OnPremBackend | None) -> object:
     classify = settings.classify
-    return classify, _files(classify), frozenset(added), id(door), pseudonymises(settings)
+    whole = pseudonymises(settings) or masks_answers(settings)
+    return classify, _files(classify), frozenset(added), id(door), whole
 
 
 def _files(classify: ClassifySettings) -> tuple[bytes, ...]:

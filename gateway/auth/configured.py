@@ -36,6 +36,9 @@ class ConfiguredKeys:
             secret = key.key.get_secret_value().strip().encode("utf-8", "surrogateescape")
             caller = caller_from_scope(name, key.tenant, key, tenants.get(key.tenant))
             caller = replace(caller, pseudonymise=key.pseudonymise)
+            if key.mask_answers:
+                tightening = replace(caller.tightening, answers_masked=True)
+                caller = replace(caller, tightening=tightening)
             if secret:
                 digest = blake2b(secret, key=self._under, digest_size=_DIGEST_BYTES).digest()
                 self._keys[digest[:_PLACE_BYTES]] = digest, caller

@@ -32,6 +32,7 @@ from gateway.classify.profile import Profile
 from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, extract_texts
+from gateway.classify.verdicts.answers.verdicts import AnswerVerdicts
 from gateway.classify.verdicts.budget import ReadingBudget
 from gateway.classify.verdicts.names import NameVerdicts
 from gateway.classify.verdicts.patterns import (
@@ -149,6 +150,13 @@ class Classifier:
         return Classifier(
             self._settings, catalog, self._pool, self._clock, self._gate, self._added,
             self._names, self.taint, evidence=self._evidence,
+        )  # fmt: skip
+
+    def answer_verdicts(self) -> AnswerVerdicts:
+        """What reads answers as calls are read. It is started and closed with this one."""
+        return AnswerVerdicts(
+            self._by_patterns, self._by_names, self._policies, self.taint, self._max_bytes,
+            self._clock,
         )  # fmt: skip
 
     @property

@@ -145,6 +145,11 @@ class Settings(Section):
                     raise Contradiction(
                         ("keys", name, "models", i), f"no model {model!r}; {known(self.models)}"
                     )
+            if key.mask_answers and self.classify.answers == "off":
+                raise Contradiction(
+                    ("keys", name, "mask_answers"),
+                    "answers are not read; set classify.answers to report or restrict",
+                )
 
     def _check_issuers(self) -> None:
         owners: dict[str, str] = {}

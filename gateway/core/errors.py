@@ -7,6 +7,7 @@ Every failure that a caller can see.
     - InvalidBudget             400  INVALID_ARGUMENT
     - Unauthenticated           401  UNAUTHENTICATED
     - Forbidden                 403  PERMISSION_DENIED
+      . AnswerWithheld          403  PERMISSION_DENIED   what its key may not see is in the answer
     - RouteNotFound             404  UNIMPLEMENTED
     - UnknownModel              404  NOT_FOUND
     - MethodNotAllowed          405  UNIMPLEMENTED
@@ -102,6 +103,12 @@ class Unauthenticated(RequestRejected):
 
 class Forbidden(RequestRejected):
     http_status, grpc_status, reason = 403, "PERMISSION_DENIED", "forbidden"
+
+
+class AnswerWithheld(Forbidden):
+    """The call was served. Its answer holds what its key may not see, or could not be read."""
+
+    reason = "answer_withheld"
 
 
 class UnknownRoute(RequestRejected):

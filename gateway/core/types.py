@@ -145,14 +145,16 @@ class Tightening:
     profile: str | None = None  # its entity types, beside the gateway's own
     types: frozenset[str] = frozenset()  # more entity types
     threshold: float = 1.0  # findings count from the lower of this and the gateway's on
+    answers_masked: bool = field(default=False, compare=False)  # what restricts in them
 
     def __or__(self, other: Tightening) -> Tightening:
-        if other == self:
+        if other == self and other.answers_masked == self.answers_masked:
             return self
         return Tightening(
             profile=max(self.profile, other.profile, key=lambda p: STRICTNESS[p]),
             types=self.types | other.types,
             threshold=min(self.threshold, other.threshold),
+            answers_masked=self.answers_masked or other.answers_masked,
         )
 
 

@@ -78,6 +78,8 @@ DOORS = {
         "pseudonyms.pseudonymiser",
         "text.normalise",
         "text.spans",
+        "verdicts.answers",
+        "verdicts.answers.reader",
     },
     "scheduling.routing": {"estimate", "fit", "needs", "policy", "work"},
 }

@@ -81,6 +81,9 @@ CONTRADICTIONS = {
     "a priority that there is not": (
         "keys: {a: {key: '${SPW_TEST_KEY}', tenant: acme, most_urgent_priority: 10}}\n",
         "most_urgent_priority"),
+    "masks for answers that nobody reads": (
+        "keys: {a: {key: '${SPW_TEST_KEY}', tenant: acme, mask_answers: true}}\n",
+        "keys.a.mask_answers: answers are not read; set classify.answers"),
     "a limit of nothing": (
         "keys: {a: {key: '${SPW_TEST_KEY}', tenant: acme, requests_per_minute: 0}}\n",
         "requests_per_minute"),

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from gateway import config
+from gateway.auth.configured import ConfiguredKeys
 from gateway.classify.profile import PROFILES, Profile
 from gateway.config import ClassifySettings
 from gateway.core.types import NOT_TIGHTENED, Finding, Tightening
@@ -70,6 +71,27 @@ def test_what_makes_no_sense_is_refused_with_its_line(own: str) -> None:
 @pytest.mark.parametrize("own", ["threshold: 0.35", "profile: balanced", "profile: strict"])
 def test_as_tight_as_the_gateway_is_no_contradiction(own: str) -> None:
     config.parse(f"{GOOD}{KEYS}    {own}\n")
+
+
+@pytest.mark.parametrize("answers", ["report", "restrict"])
+def test_a_key_that_sees_masks_restricts_as_others_do(answers: str) -> None:
+    """Nothing else is read, or read otherwise, of its calls."""
+    text = f"{GOOD}classify: {{answers: {answers}}}\n{KEYS}    mask_answers: true\n"
+    settings = config.parse(text)
+    (caller,) = ConfiguredKeys(settings.keys, {}).callers
+    assert caller.tightening.answers_masked
+    assert caller.tightening == NOT_TIGHTENED
+    for joined in (caller.tightening | NOT_TIGHTENED, NOT_TIGHTENED | caller.tightening):
+        assert joined.answers_masked
+    plain = config.parse(text.replace("true", "false"))
+    assert not ConfiguredKeys(plain.keys, {}).callers[0].tightening.answers_masked
+
+
+@pytest.mark.parametrize("stated", ["off", "'off'", "false"])
+def test_answers_are_read_where_that_is_asked_for(stated: str) -> None:
+    assert config.parse(GOOD).classify.answers == "off"
+    assert config.parse(f"{GOOD}classify: {{answers: {stated}}}\n").classify.answers == "off"
+    assert refusal(f"{GOOD}classify: {{answers: sometimes}}\n").startswith("f.yaml:18: classify.")
 
 
 def test_a_tenant_that_no_key_has_is_refused() -> None:

@@ -56,17 +56,29 @@ class SecondCounts:
 class DecisionRow:
     """One decision of the tail. `revision` grows with everything that is told."""
 
-    __slots__ = ("_end", "_record", "alarmed", "revision", "seq")
+    __slots__ = ("_answer", "_end", "_record", "alarmed", "revision", "seq")
 
     def __init__(self, seq: int, record: Record, revision: int, end: Record | None = None) -> None:
         self.seq, self.revision = seq, revision
         self._record, self._end = record, end
+        self._answer: Record | None = None
         self.alarmed = False
 
     @property
     def record(self) -> Record:
         """Of the call, with its end once that is known."""
-        return self._record if self._end is None else {**self._record, **self._end, "kind": "call"}
+        record = self._record
+        if self._end is not None:
+            record = {**record, **self._end, "kind": "call"}
+        return record if self._answer is None else {**record, "answer": self._answer}
+
+    @property
+    def id(self) -> str:
+        return str(self._record["id"])
+
+    def answered(self, record: Record, revision: int) -> None:
+        """What was found in its answer."""
+        self._answer, self.revision = record, revision
 
     def ends(self, record: Record, end: Record, revision: int) -> None:
         self._record, self._end, self.revision = record, end, revision
@@ -123,6 +135,14 @@ class Decisions:
                 self.seconds.append(second)
             second.paths[tenant, protocol, kind, zone, endpoint] += 1
             second.zones[zone] += 1
+
+    def answered(self, record: Record) -> None:
+        """Something was found in the answer of a call, which has ended."""
+        for row in reversed(self.snapshot()._ring):
+            if row.id == record["id"]:
+                self.revision += 1
+                row.answered(record, self.revision)
+                return
 
     def _see(self, record: Record, end: Record | None = None) -> DecisionRow:
         self.seq += 1

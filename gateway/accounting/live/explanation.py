@@ -92,8 +92,9 @@ def headline(record: Mapping[str, Any]) -> str:
 def sentences(record: Mapping[str, Any]) -> Iterator[str]:
     yield _class(record)
     if entities := record["entities"]:
-        counts = ", ".join(f"{count} x {kind}" for kind, count in sorted(entities.items()))
-        yield f"Found in it, types and counts only: {counts}."
+        yield f"Found in it, types and counts only: {_counted(entities)}."
+    if (answer := record.get("answer")) is not None:
+        yield _answer(answer)
     yield _allowed(record)
     yield from _foreseen(record)
     yield _time(record)
@@ -102,6 +103,24 @@ def sentences(record: Mapping[str, Any]) -> Iterator[str]:
         yield "It was sent to no endpoint."
     elif len(tried) > 1:
         yield f"It took {len(tried)} tries; zones that it may use only shrink between them."
+
+
+def _counted(entities: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {kind}" for kind, count in sorted(entities.items()))
+
+
+def _answer(answer: Mapping[str, Any]) -> str:
+    """Of its answer, what restricts there."""
+    text, calls = answer["answer_entities"], answer["tool_call_entities"]
+    parts = [f"{_counted(text)}"] if text else []
+    if calls:
+        parts.append(f"in tool calls {_counted(calls)}")
+    if answer["answer_reason"] not in ("clear", "entities"):
+        parts.append(f"not all of it could be read ({answer['answer_reason']})")
+    masked = f" {answer['masked']} places were masked." if answer["masked"] else ""
+    if answer["withheld"]:
+        masked = " It was withheld: its key may not see personal data."
+    return f"Found in its answer, types and counts only: {'; '.join(parts) or 'nothing'}.{masked}"
 
 
 def _class(record: Mapping[str, Any]) -> str:

@@ -53,8 +53,8 @@ class FullFindings:
         (findings,) = await self._pool.scan([text], budget_s)
         if self._names is not None:
             left_s = budget_s - (ambient.monotonic_s() - started_s)
-            (named,) = await find_in_all_forms(
-                self._names, [text], left_s, self._settings.allow_list
+            (named,) = await find_in_all_forms(  # as for the verdict: windows may tell more
+                self._names, [text], left_s, self._settings.allow_list, lone=profile.lone_names
             )
             findings = together(findings, named)
         return [f for f in findings if profile.restricts([f])]

@@ -12,6 +12,7 @@ from gateway.classify.profile import Profile
 from gateway.config import ClassifySettings
 from gateway.core.types import NOT_TIGHTENED, Tightening
 
+_BESIDES_VERDICTS = {"budget_ms", "workers", "max_waiting", "memory", "answers"}
 REVISION = 4  # of the rules in this room: what is read, which forms, which types restrict
 
 
@@ -61,7 +62,7 @@ class CallerPolicies:
 
 def _version(settings: ClassifySettings) -> str:
     """`presidio version/names version/revision/hash of what decides`; lists go in as a hash."""
-    rules = settings.model_dump_json(exclude={"budget_ms", "workers", "max_waiting", "memory"})
+    rules = settings.model_dump_json(exclude=_BESIDES_VERDICTS)
     digest = hashlib.sha256(rules.encode()).hexdigest()[:12]
     presidio = importlib.metadata.version("presidio-analyzer")
     return f"presidio-{presidio}/{engines.version(settings.names)}/{REVISION}/{digest}"

@@ -48,6 +48,9 @@ class KeySettings(ScopeSettings):
     pseudonymise: bool = Field(
         False, description="its calls may leave with surrogates, where their model allows it too"
     )
+    mask_answers: bool = Field(
+        False, description="it does not see what restricts in answers; takes classify.answers"
+    )
 
 
 class CertificateSettings(ScopeSettings):

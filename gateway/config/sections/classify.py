@@ -8,14 +8,13 @@ from pydantic import BeforeValidator, Field, FilePath, model_validator
 
 from gateway.config.section import Contradiction, Count, Name, Positive, ProfileName, Score, Section
 
+_OFF = BeforeValidator(lambda given: "off" if given is False else given)  # off, to YAML
+
 
 class NamesSettings(Section):
     """Where names and addresses are looked for, and on which calls."""
 
-    engine: Annotated[
-        Literal["builtin", "presidio", "triton", "off"],
-        BeforeValidator(lambda given: "off" if given is False else given),  # off, to YAML
-    ] = "builtin"
+    engine: Annotated[Literal["builtin", "presidio", "triton", "off"], _OFF] = "builtin"
     when: Literal["at_the_door", "always"] = Field(
         "at_the_door", description="only where a call would leave or waits, or on every call"
     )
@@ -112,3 +111,6 @@ class ClassifySettings(Section):
     workers: Count = 1
     max_waiting: Count = 256
     on_unknown: Literal["onprem", "block"] = "onprem"
+    answers: Annotated[Literal["off", "report", "restrict"], _OFF] = Field(
+        "off", description="what restricts in an answer is counted, or restricts its conversation"
+    )

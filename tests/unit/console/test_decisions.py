@@ -174,3 +174,14 @@ def test_what_is_seen_under_way_is_kept_until_it_ends_and_no_longer() -> None:
         calls.tell(*(record(call=str(n), number=n) for n in numbers))
         assert not calls.decisions._open
     assert calls.decisions.counts == {("clear", "onprem"): 90}
+
+
+def test_what_was_found_in_an_answer_is_with_its_call() -> None:
+    calls = Calls()
+    before = calls.tell(record(call="1"), record(call="2", number=2)).revision
+    calls.decisions.answered({"id": "1", "answer_reason": "entities"})
+    (row,) = calls.decisions.since(before, 10)
+    assert row.record["id"] == "1"
+    assert row.record["answer"]["answer_reason"] == "entities"
+    calls.decisions.answered({"id": "3", "answer_reason": "entities"})
+    assert calls.decisions.since(row.revision, 10) == []

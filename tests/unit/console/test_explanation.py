@@ -55,6 +55,12 @@ SENT = record([attempt("gpu", "sent")], outcome="sent", took_s=0.0004)
 SLOW = record([attempt("cloud")], reason="spill_unavailable", vetoes={"gpu": "slow"})
 
 
+ANSWER = {
+    "answer_reason": "entities", "answer_entities": {"PERSON": 2},
+    "tool_call_entities": {"IBAN_CODE": 1}, "masked": 3, "withheld": False,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -78,6 +84,15 @@ def test_the_headline_says_where_and_why(given: dict[str, Any], says: str) -> No
         (record(), "It took 21 ms, within its latency budget of 1000 ms."),
         (record(took_s=1.2), "It took 1200 ms, over its latency budget of 1000 ms."),
         (STAYS, "Found in it, types and counts only: 1 x CREDIT_CARD, 2 x PERSON."),
+        (
+            record(answer=ANSWER),
+            "Found in its answer, types and counts only: 2 x PERSON; in tool calls 1 x IBAN_CODE."
+            " 3 places were masked.",
+        ),
+        (
+            record(answer={**ANSWER, "answer_reason": "late", "withheld": True}),
+            "could be read (late). It was withheld: its key may not see personal data.",
+        ),
         (STAYS, "It was allowed on the premises only, because it is restricted."),
         (STAYS, "It was read as far as was needed for a call that stays."),
         (REFUSED, "It was allowed on the premises only, because it is restricted."),
