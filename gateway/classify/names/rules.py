@@ -82,7 +82,7 @@ _TITLE = re.compile(
     rf"|(?<![\w.'\u2019-])(?:{_LETTER})\.)"
     rf"(?:\s{{1,2}}{_DEGREE}\.){{0,3}}(?:\s{{1,2}}|(?<=\.))){{1,3}}$"
 )
-_TITLE_WORD = re.compile(rf"{_ANY_CASE}|{_WITH_DOT}|{_WITH_CAPITAL}", re.IGNORECASE)
+_TITLE_WORD = re.compile(rf"(?i:{_ANY_CASE}|{_WITH_DOT})|{_WITH_CAPITAL}")
 _BEFORE = 40  # characters; longer than a title and its degrees
 
 

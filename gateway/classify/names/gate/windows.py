@@ -26,50 +26,54 @@ _PERSON = (
     # two capitalised words, of which one is no everyday word
     rf"[GNYBW]{_J}{_P}[GNYB]",
     rf"[GY]{_J}{_P}[LTWS]",
-    rf"G{_J}p{{0,3}}[CF]",
-    rf"Y{_J}p{{0,3}}C",
-    rf"C{_J}[GYN]",
-    rf"N{_J}p{{0,3}}C",
+    rf"G{_J}p{{0,3}}[CDF]",
+    rf"Y{_J}p{{0,3}}[CD]",
+    rf"C{_J}[GN]",
+    rf"D{_J}[GYN]",
+    rf"N{_J}p{{0,3}}[CDL]",
     "[NB]p{1,3}[FLS]",
     # in adjacent cells or lines, in either order
     r"[GY] ?[,|;\n\"/ ]{1,5} ?[GNB]",
     r"[NB] ?[,|;\n\"/ ]{1,5} ?[GY]",
-    rf"[/;|]{_P}[GNBgn],[GNBYgnh]",
+    rf"[/;|]{_P}[GNBgnr],[GNBYgnhr]",
     # initials
     rf"[IM]{_J}{_P}[GNB]",
-    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCYBLSgn]",
-    rf"[GNYB]{_J}(?:[IM](?![cgnpmsht])|J(?![cgnpmsht']))",
-    r"g[iIJM]\.?[gnhsmN]",
-    r"[hn][iIJM]\.[gnhsmN]",
-    r"i\.[gnhsGNB]",
-    r"p\.[gnGNB]",
+    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCDYBLSgnr]",
+    rf"[GNYB]{_J}(?:[IM](?![cgnpmshtr])|J(?![cgnpmsht'r]))",
+    r"g[iIJM]\.?[gnhsmNr]",
+    r"[hnr][iIJM]\.[gnhsmNr]",
+    r"i\.[gnhsGNBr]",
+    r"p\.[gnGNBr]",
     # in small letters
-    rf"g{_J}{_P}[gnhsmNY]",
-    rf"G{_J}{_P}[gnhs]",
+    rf"g{_J}{_P}[gnhsmNYr]",
+    rf"G{_J}{_P}[gnhsr]",
     rf"h{_J}{_P}[gnN]",
-    rf"Y{_J}{_P}[gn]",
+    rf"Y{_J}{_P}[gnr]",
     rf"N{_J}{_P}[gn]",
     rf"n{_J}[ngh]",
     # behind a title
-    rf"T\.?[Tcmi]?\.?(?: ?[TcC]\.){{0,3}}{_P}[GNCFLBYIMJgnkhsmSW]",
+    rf"T\.?[Tcmi]?\.?(?: ?[TcCD]\.){{0,3}}{_P}[GNCDFLBYIMJgnkhsmSWr]",
     r"T\.?[IMJ]",
-    r"M\.[-IMJ.]{0,6}[GNCYBIMJ]",
-    rf"t\.?(?:[tcm]\.){{0,3}}{_P}[GNCFLBYIMgnhsk]",
+    r"M\.[-IMJ.]{0,6}[GNCDYBIMJ]",
+    rf"t\.?(?:[tcm]\.){{0,3}}{_P}[GNCDFLBYIMgnhskr]",
     r"t\.?p{1,2}[a-z]",
 )
 _ADDRESS = (
-    r"[dk][,.]?[GNCLBYIMJngpTtd.,' -]{0,5}S",
+    r"[dk][,.]?[GNCDLBYIMJnrgpTtd.,' -]{0,5}S",
     r"[dk][,.]?[cm]S",
-    r"S[GNCLBYIMJngpTtcm.,'\n -]{0,6}[dk]",
-    r"(?:p\.|[IM]/)[GNCFLBYm]{1,4},?[dk]",
-    "[dk][,.]?[GNB]",
+    r"S[GNCDLBYIMJnrgpTtcm.,'\n -]{0,6}[dk]",
+    r"(?:p\.|[IM]/)[GNCDFLBYm]{1,4},?[dk]",
     "[GNB][,.]?[dk]",
     "dnd",
-    "z[nghs]{1,2},?[dk]",
-    "[dk],?[nghs]{1,2}z",
+    "z[nghsr]{1,2},?[dk]",
+    "[dk],?[nghsr]{1,2}z",
 )
 _FULL = re.compile("|".join((*_PERSON, *_ADDRESS)))
-_CHAT = re.compile(r"[@#][A-Za-z]|x|!!")
+_IN_ONE_CASE = re.compile(
+    r"[gnrhsGNYB].*[gnrhsmGNYBCDFLWdk]|[mCDFLWdk].*[gnrhsGNYB]", re.DOTALL
+)
+"""A word that could be a name, and another one or a number, where capitals say nothing."""
+_CHAT = re.compile(r"[@#][A-Za-ce-z]|x|!!")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class NamesGate:
             return GatedText(text, (), foreign=True)
         if lone:
             return GatedText(text, ((0, len(text)),) if tokens else ())
-        windows = [*_windows(tokens, letters[::2]), *_in_one_case(text)]
+        windows = [*_windows(tokens, letters[::2]), *self._in_one_case(text)]
         return GatedText(text, tuple(_merged(windows)))
 
     def _is_foreign(self, text: str, letters: str) -> bool:
@@ -112,15 +116,16 @@ class NamesGate:
             return True
         return may_be_foreign(letters) and self._languages.foreign_words(cut(text)) is not None
 
-
-def _in_one_case(text: str) -> Iterator[Span]:
-    """The strings of a call that have no capitals, or no small letters: any two words of them could
-    be a name."""
-    start = 0
-    for one in text.split(BETWEEN):
-        if one.islower() or one.isupper():
-            yield start, start + len(one)
-        start += len(one) + len(BETWEEN)
+    def _in_one_case(self, text: str) -> Iterator[Span]:
+        """The strings of a call that have no capitals, or no small letters, and in which a name of
+        two words, or an address, could stand."""
+        start = 0
+        for one in text.split(BETWEEN):
+            if one.islower() or one.isupper():
+                letters = "".join(map(self._kinds.__getitem__, TOKEN.findall(one)))
+                if _IN_ONE_CASE.search(letters[::2]):
+                    yield start, start + len(one)
+            start += len(one) + len(BETWEEN)
 
 
 def _merged(windows: list[Span]) -> Iterator[Span]:
