@@ -10,7 +10,8 @@ of the language.
 | C, D, F | capitalised, another word; D if it may be a surname too, F if it is one of the most frequent |
 | I, M, J | one capital; M begins a title (`M.`), J is a word (`I`, `A`) |
 | g, h, n, s, r | small, a given name, one that is an everyday word too, a surname, a surname that is a word too, in no vocabulary |
-| m, c, p, i, x | small, a word, one of the most frequent, a particle of names, one letter, a word of chats |
+| m, c, i, x | small, a word, one of the most frequent, one letter, a word of chats |
+| p, P | a particle of names; P if it is capitalised and may be a surname |
 | T, t | a title, capitalised or small |
 | S, z | a word of streets; z if it is small and another word too |
 | d, k | digits; letters and digits |
@@ -148,7 +149,9 @@ class TokenKinds(dict[str, str]):
         if len(word) == 1:
             return _letter(word, lower)
         if lower in _PARTICLES:
-            return "G" if word[0].isupper() and lower in rules.ALSO_GIVEN else "p"
+            if not word[0].isupper():
+                return "p"
+            return "G" if lower in rules.ALSO_GIVEN else "P" if lower in rules.ALSO_FAMILY else "p"
         if lower in _TITLES or rules.is_title_word(word):
             return "t" if word.islower() else "T"
         if lower in _STREETS:

@@ -21,17 +21,18 @@ AROUND = 5
 (`python -m loadtests.classify.gate`)."""
 _AROUND_CHAT = 14  # of a handle or a word of chats: who writes so spares capitals
 _J = "[-' ]{0,2}"  # between two words of a name
-_P = "(?:p[-']?|[iIMJ]'){0,3}"  # particles before a surname, `O'`
+_P = "(?:[pP][-']?|[iIMJ]'){0,3}"  # particles before a surname, `O'`
 _PERSON = (
     # two capitalised words, of which one is no everyday word
     rf"[GNYBW]{_J}{_P}[GNYB]",
     rf"[GY]{_J}{_P}[LTWS]",
-    rf"G{_J}p{{0,3}}[CDF]",
-    rf"Y{_J}p{{0,3}}[CD]",
+    rf"[GYN]{_J}P",
+    rf"G{_J}[pP]{{0,3}}[CDF]",
+    rf"Y{_J}[pP]{{0,3}}[CD]",
     rf"C{_J}[GN]",
     rf"D{_J}[GYN]",
-    rf"N{_J}p{{0,3}}[CDL]",
-    "[NB]p{1,3}[FLS]",
+    rf"N{_J}[pP]{{0,3}}[CDL]",
+    "[NB][pP]{1,3}[FLS]",
     # in adjacent cells or lines, in either order
     r"[GY] ?[,|;\n\"/ ]{1,5} ?[GNB]",
     r"[NB] ?[,|;\n\"/ ]{1,5} ?[GY]",
@@ -56,13 +57,13 @@ _PERSON = (
     r"T\.?[IMJ]",
     r"M\.[-IMJ.]{0,6}[GNCDYBIMJ]",
     rf"t\.?(?:[tcm]\.){{0,3}}{_P}[GNCDFLBYIMgnhskr]",
-    r"t\.?p{1,2}[a-z]",
+    r"t\.?[pP]{1,2}[a-z]",
 )
 _ADDRESS = (
-    r"[dk][,.]?[GNCDLBYIMJnrgpTtd.,' -]{0,5}S",
+    r"[dk][,.]?[GNCDLBYIMJnrgpPTtd.,' -]{0,5}S",
     r"[dk][,.]?[cm]S",
-    r"S[GNCDLBYIMJnrgpTtcm.,'\n -]{0,6}[dk]",
-    r"(?:p\.|[IM]/)[GNCDFLBYm]{1,4},?[dk]",
+    r"S[GNCDLBYIMJnrgpPTtcm.,'\n -]{0,6}[dk]",
+    r"(?:[pP]\.|[IM]/)[GNCDFLBYm]{1,4},?[dk]",
     "[GNB][,.]?[dk]",
     "dnd",
     "z[nghsr]{1,2},?[dk]",
