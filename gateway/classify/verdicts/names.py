@@ -35,9 +35,9 @@ class NameVerdicts:
     ) -> Verdict:
         """Of all that is read of a call. Raises NoScan."""
         names, allowed, profile = self._names, self._allowed, policy.profile
-        whole = sum(map(len, texts))
-        left_s = self._budget.left_s(request, started_s, whole)
-        people = await across.people_findings(names, request.payload, texts, left_s, allowed)
+        record = across.CallRecord(request.payload, texts)
+        left_s = self._budget.left_s(request, started_s, record.size)
+        people = await across.people_findings(names, record, left_s, allowed)
         if profile.restricts(people):
             return "entities", {PERSON: len(people)}
 
@@ -53,7 +53,7 @@ class NameVerdicts:
         restricted, counts = await self._segments.scan(scope, texts, scan, profile)
         # guard: C19.lone-nearby
         if not (restricted or profile.lone_names) and PERSON in profile.types:
-            left_s = self._budget.left_s(request, started_s, whole)
-            people = await across.lone_people(names, request.payload, texts, left_s, allowed)
+            left_s = self._budget.left_s(request, started_s, record.size)
+            people = await across.lone_people(names, record, left_s, allowed)
             restricted = profile.restricts(people)
         return ("entities" if restricted else "clear"), counts
