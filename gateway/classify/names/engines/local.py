@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
-from gateway.classify.names import FULL_NAME, rules
+from gateway.classify.names import FULL_NAME, Enough, rules
 from gateway.classify.names.canaries import CANARIES, KINDS, NOBODY
 from gateway.classify.names.gate.windows import GatedText, NamesGate
 from gateway.classify.names.model.card import WEIGHTS, card
+from gateway.classify.names.model.labels import INSIDE
 from gateway.classify.names.model.languages import Languages
-from gateway.classify.names.model.tagger import Tagger
-from gateway.classify.names.model.words import cut
+from gateway.classify.names.model.tagger import Mention, Probabilities, Tagger
+from gateway.classify.names.model.words import TextWords, cut
 from gateway.core import ambient
 from gateway.core.types import Finding
 
@@ -110,12 +112,16 @@ class LocalNames:
         self._thread = ReaderThread(reader.read_windows, self._max_waiting)
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> Answer:
         if self._thread is None or self._reader is None:
             raise ScanFailed("names are not started, or closed")
         started_s = ambient.monotonic_s()
-        gated = await self._gated(self._reader, texts, budget_s, lone)
+        gated = await self._gated(self._reader, texts, budget_s, lone, enough)
         if any(one.foreign for one in gated):
             raise UnmeasuredLanguage
         if not any(one.windows for one in gated):
@@ -128,12 +134,13 @@ class LocalNames:
         texts: Sequence[str],
         budget_s: float,
         lone: Sequence[bool] | None,
+        enough: Enough | None,
     ) -> list[GatedText]:
         if sum(map(len, texts)) <= _AT_ONCE:
-            return reader.filter(texts, lone)
+            return reader.filter(texts, lone, enough)
         try:
             async with asyncio.timeout(budget_s):
-                return await asyncio.to_thread(reader.filter, texts, lone)
+                return await asyncio.to_thread(reader.filter, texts, lone, enough)
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
 
@@ -269,6 +276,26 @@ class ReaderThread:
             )
 
 
+_Find = Callable[[TextWords, Probabilities, float, float], list[Mention]]
+
+
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """A text, the words of its windows, and what the first model says of them."""
+
+    text: GatedText
+    parts: list[TextWords] = field(repr=False)
+    probabilities: list[Probabilities] = field(default_factory=list, repr=False)
+    findings: list[Finding] = field(default_factory=list, repr=False)
+
+    def in_order(self) -> Iterable[tuple[TextWords, Probabilities]]:
+        return zip(self.parts, self.probabilities, strict=True)
+
+    def surest_first(self) -> Iterable[tuple[TextWords, Probabilities]]:
+        """By how sure the first model is of a name that goes on."""
+        return sorted(self.in_order(), key=lambda p: -float(p[1][:, INSIDE["PERSON"]].max()))
+
+
 class NamesReader:
     """Texts in, findings out, in this thread: gate, tagger and rules together."""
 
@@ -290,12 +317,17 @@ class NamesReader:
         gate = NamesGate(tagger.features.lexicon, languages)
         return cls(tagger, gate, model_card["thresholds"])
 
-    def filter(self, texts: Sequence[str], lone: Sequence[bool] | None = None) -> list[GatedText]:
-        """What the model must read of them; `lone` as in `Names.find`."""
+    def filter(
+        self,
+        texts: Sequence[str],
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
+    ) -> list[GatedText]:
+        """What the model must read of them; `lone` and `enough` as in `Names.find`."""
         if (gate := self._gate) is None:
-            return [GatedText(text, ((0, len(text)),)) for text in texts]
+            return [GatedText(text, ((0, len(text)),), enough=enough) for text in texts]
         return [
-            gate.filter(text, counts)
+            gate.filter(text, counts, enough)
             for text, counts in zip(texts, lone or itertools.repeat(True), strict=False)
         ]
 
@@ -304,29 +336,47 @@ class NamesReader:
         texts: Sequence[str],
         go_on: Callable[[], None] = lambda: None,
         lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding] | UnmeasuredLanguage]:
-        return self.read_windows(self.filter(texts, lone), go_on)
+        return self.read_windows(self.filter(texts, lone, enough), go_on)
 
     def read_windows(
         self, gated: Sequence[GatedText], go_on: Callable[[], None] = lambda: None
     ) -> list[list[Finding] | UnmeasuredLanguage]:
-        """The windows of all texts together."""
-        parts = []
+        """The windows of all texts together by the first model, and what it doubts one after the
+        other by the second, up to what is enough for a call."""
+        readings: list[_Reading] = []
         for one in gated:
             go_on()
-            parts += [cut(one.text, *window) for window in one.windows]
-        least, handle = rules.least(self._thresholds), self._thresholds["handle"]
-        mentions = iter(self._tagger.find_in(parts, least, go_on, handle)) if parts else iter(())
+            readings.append(_Reading(one, [cut(one.text, *window) for window in one.windows]))
+        parts = [part for reading in readings for part in reading.parts]
+        first = iter(self._tagger.first(parts, go_on) if parts else ())
+        for reading in readings:
+            reading.probabilities = list(itertools.islice(first, len(reading.parts)))
+        settled: set[int] = set()  # calls, by their `enough`
+        for reading in readings:
+            if reading.text.enough is not None:
+                self._find(reading, self._tagger.certain, settled)
+        for reading in readings:
+            if reading.text.enough is None or id(reading.text.enough) not in settled:
+                self._find(reading, functools.partial(self._tagger.settled, go_on=go_on), settled)
         return [
-            UnmeasuredLanguage()
-            if one.foreign
-            else rules.findings(
-                one.text,
-                list(itertools.chain.from_iterable(itertools.islice(mentions, len(one.windows)))),
-                self._thresholds,
-            )
-            for one in gated
+            UnmeasuredLanguage() if reading.text.foreign else reading.findings
+            for reading in readings
         ]
+
+    def _find(self, reading: _Reading, find: _Find, settled: set[int]) -> None:
+        """The findings in a text; with `enough`, the surest part first, and no further."""
+        text, enough, thresholds = reading.text.text, reading.text.enough, self._thresholds
+        least, handle = rules.least(thresholds), thresholds["handle"]
+        reading.findings = []
+        for part, probabilities in reading.surest_first() if enough else reading.in_order():
+            if mentions := find(part, probabilities, least, handle):
+                findings = rules.findings(text, mentions, thresholds)
+                reading.findings += findings
+                if enough and any(enough(text, finding) for finding in findings):
+                    settled.add(id(enough))
+                    break
 
     def missed(self, languages: Sequence[str]) -> list[str]:
         """Canaries that come out wrong (C8): names of languages and kinds."""

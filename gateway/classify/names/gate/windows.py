@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gateway.classify.conversations.memory import BETWEEN
+from gateway.classify.names import Enough
 from gateway.classify.names.gate.kinds import TOKEN, TokenKinds
 from gateway.classify.names.gate.languages import may_be_foreign
 from gateway.classify.names.model.languages import Languages, foreign_script
 from gateway.classify.names.model.lexicon import Lexicon
 from gateway.classify.names.model.words import cut
+from gateway.classify.names.records.stems import Stems
 
 Span = tuple[int, int]
 
@@ -40,7 +42,7 @@ _PERSON = (
     # initials
     rf"[IM]{_J}{_P}[GNB]",
     rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCDYBLSgnr]",
-    rf"[GNYB]{_J}(?:[IM](?![cgnpmshtr])|J(?![cgnpmsht'r]))",
+    rf"[GNYB]{_J}(?:[IM](?:[^cgnpmshtr]|$)|J(?:[^cgnpmsht'r]|$))",
     r"g[iIJM]\.?[gnhsmNr]",
     r"[hnr][iIJM]\.[gnhsmNr]",
     r"i\.[gnhsGNBr]",
@@ -69,12 +71,12 @@ _ADDRESS = (
     "z[nghsr]{1,2},?[dk]",
     "[dk],?[nghsr]{1,2}z",
 )
-_FULL = re.compile("|".join((*_PERSON, *_ADDRESS)))
 _IN_ONE_CASE = re.compile(
     r"[gnrhsGNYB].*[gnrhsmGNYBCDFLWdk]|[mCDFLWdk].*[gnrhsGNYB]", re.DOTALL
 )
 """A word that could be a name, and another one or a number, where capitals say nothing."""
-_CHAT = re.compile(r"[@#][A-Za-ce-z]|x|!!")
+_CHAT = ("[@#][A-Za-ce-z]", "x", "!!")
+_SHAPES = Stems([*_CHAT, *_PERSON, *_ADDRESS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class GatedText:
     windows: tuple[Span, ...]
     foreign: bool = False
     """In a language that the model was not measured on: nobody reads it."""
+    enough: Enough | None = field(default=None, repr=False)
+    """As `Names.find` has it: the same object in all texts of a call, another one in each call."""
 
     def __len__(self) -> int:
         """Characters to read."""
@@ -99,7 +103,7 @@ class NamesGate:
         self._kinds = TokenKinds(lexicon, languages)
         self._languages = languages
 
-    def filter(self, text: str, lone: bool) -> GatedText:
+    def filter(self, text: str, lone: bool, enough: Enough | None = None) -> GatedText:
         """`lone`: whether lone names count, for which all of the text is read."""
         tokens = TOKEN.findall(text)
         letters = "".join(map(self._kinds.__getitem__, tokens))
@@ -107,9 +111,9 @@ class NamesGate:
         if self._languages is not None and self._is_foreign(text, letters):
             return GatedText(text, (), foreign=True)
         if lone:
-            return GatedText(text, ((0, len(text)),) if tokens else ())
+            return GatedText(text, ((0, len(text)),) if tokens else (), enough=enough)
         windows = [*_windows(tokens, letters[::2]), *self._in_one_case(text)]
-        return GatedText(text, tuple(_merged(windows)))
+        return GatedText(text, tuple(_merged(windows)), enough=enough)
 
     def _is_foreign(self, text: str, letters: str) -> bool:
         assert self._languages is not None
@@ -145,9 +149,10 @@ def _merged(windows: list[Span]) -> Iterator[Span]:
 
 def _windows(tokens: list[str], kinds: str) -> Iterator[Span]:
     """In characters; they may overlap."""
-    around = [(m.start() - AROUND, m.end() + AROUND) for m in _FULL.finditer(kinds)]
-    around += [(m.start() - _AROUND_CHAT, m.end() + _AROUND_CHAT) for m in _CHAT.finditer(kinds)]
-    if around:
+    shapes = _SHAPES.find(kinds)
+    if shapes:
         ends = list(itertools.accumulate(map(len, tokens), initial=0))
         last = len(tokens)
-        yield from ((ends[max(0, first)], ends[min(last, behind)]) for first, behind in around)
+        for start, end, shape in shapes:
+            around = AROUND if shape >= len(_CHAT) else _AROUND_CHAT
+            yield ends[max(0, start - around)], ends[min(last, end + around)]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.classify.conversations.memory import BETWEEN, SegmentMemory
+from gateway.classify.names import Enough
 from gateway.classify.names.canaries import CANARIES, NOBODY
 from gateway.classify.names.engines.local import LocalNames, NamesReader
 from gateway.classify.names.gate.kinds import TOKEN
@@ -134,8 +135,8 @@ def test_a_part_of_a_text_is_cut_as_in_the_whole() -> None:
 
 
 class Blind(NamesGate):
-    def filter(self, text: str, lone: bool) -> GatedText:
-        return super().filter(text, lone) if lone else GatedText(text, ())
+    def filter(self, text: str, lone: bool, enough: Enough | None = None) -> GatedText:
+        return super().filter(text, lone, enough) if lone else GatedText(text, ())
 
 
 def test_a_gate_that_misses_the_sample_of_a_language_is_unfit(weights: Path) -> None:
