@@ -34,7 +34,7 @@ SURNAME = 0.02
 of the held-out fifth is flagged that was not before (`loadtests.classify.accuracy --held-out`)."""
 ROUND, ROUND_SHORT = 8, 4  # windows are padded to a multiple of so many words
 SHORT_WORDS = 32
-RUN_WORDS = 5
+RUN_WORDS = 9
 """What a run costs beside its words, in words: as much padding is no dearer than another run."""
 
 Probabilities = npt.NDArray[np.float32]  # (words, labels)

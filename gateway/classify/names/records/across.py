@@ -15,7 +15,8 @@ from gateway.classify import ScanFailed, TooMany
 from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.names import Names
 from gateway.classify.names.forms import off_loop
-from gateway.classify.names.records.keys import NamePart, keys
+from gateway.classify.names.records.fields import fields
+from gateway.classify.names.records.keys import Key, NamePart, keys
 from gateway.classify.names.records.lone import lifted
 from gateway.classify.names.records.particulars import NearbyParticulars
 from gateway.classify.names.records.people import (
@@ -30,6 +31,8 @@ from gateway.classify.names.records.unescaped import Unescaped, plain_json, undo
 from gateway.core import ambient
 from gateway.core.types import DocumentCall, Finding, Payload
 
+_PAIR = frozenset({NamePart.GIVEN, NamePart.FAMILY})
+_ENDS_A_CELL = re.compile(r"[ \"'`\[\]*:\r]*(?:[\t|;,)}<\n]|$)")
 _MANY_LINES = re.compile(r"[\n\r]|\\[nr]")
 
 
@@ -118,15 +121,23 @@ def _tables(record: CallRecord) -> Iterator[str]:
 def _announces(record: CallRecord) -> bool:
     """Whether a key in it is a person's alone, two may be together, one stands in a call that tells
     a particular of somebody, or names have places in it."""
-    weak: set[NamePart] = set()
     whole = record.whole
-    for key in keys(whole.text, whole.folded):
-        weak.add(key.part)
-        if key.strong or {NamePart.GIVEN, NamePart.FAMILY} <= weak:
-            return True
-    if weak and record.particulars:
+    announced = list(keys(whole.text, whole.folded))
+    if any(key.strong for key in announced) or _are_paired(whole, announced):
+        return True
+    if announced and record.particulars:
         return True
     return any(row.fields for row in placed(whole))
+
+
+def _are_paired(whole: Unescaped, announced: Sequence[Key]) -> bool:
+    """Whether the keys of a given and of a family name, which are words of prose too (`first`,
+    `last`), head columns, or one of them has a value."""
+    pair = [key for key in announced if key.part in _PAIR]
+    if {key.part for key in pair} != _PAIR:
+        return False
+    heads = {key.part for key in pair if _ENDS_A_CELL.match(whole.text, key.end)}
+    return heads == _PAIR or any(True for _ in fields(whole, pair))
 
 
 def _windows(record: CallRecord) -> list[str]:
