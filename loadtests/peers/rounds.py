@@ -28,10 +28,10 @@ PHASES = (
     "grpc",
 )
 """`mixed`: 16 connections without a pause, chats of which no two are alike, other ones in each
-round. `chat`: the same with one message of plain words. `findings`: as `chat`, with a card's number in each
-prompt, for those who look for such. `open`: 500 calls/s whatever comes back; left out for who can
-do less. `single`: one connection. `streams`: 32 streams at once, whose chunks come one by one;
-`burst`: the same, but each chunk is sent as soon as the one before was; `first_byte`: 20 of the
+round. `chat`: the same with one message of plain words. `findings`: as `chat`, with a card's number
+in each prompt, for those who look for such. `open`: 500 calls/s whatever comes back; left out for
+who can do less. `single`: one connection. `streams`: 32 streams at once, whose chunks come one by
+one; `burst`: the same, but each chunk is sent as soon as the one before was; `first_byte`: 20 of the
 former a second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors
 through the gateway, 16 at once."""
 

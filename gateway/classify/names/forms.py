@@ -38,8 +38,8 @@ async def find_in_all_forms(
     `records`, somebody else reads those of the texts as they stand (`across`). Without `lone`, lone
     names count only where records speak of somebody, and beside a particular in a derived form:
     `across.lone_people` looks at the particulars in the texts as they stand. `enough` as in
-    `Names.find`. Raises `NoScan` as that does; a part that was hidden from the reader is none of this: the patterns' scan
-    finds it."""
+    `Names.find`. Raises `NoScan` as that does; a part that was hidden from the reader is none of
+    this: the patterns' scan finds it."""
     until_s = ambient.monotonic_s() + budget_s
     forms: list[str] = []
     origins: list[tuple[int, normalise.NormalisedPiece | None]] = []

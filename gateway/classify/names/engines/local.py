@@ -354,12 +354,14 @@ class NamesReader:
         for reading in readings:
             reading.probabilities = list(itertools.islice(first, len(reading.parts)))
         settled: set[int] = set()  # calls, by their `enough`
-        for reading in readings:
-            if reading.text.enough is not None:
-                self._find(reading, self._tagger.certain, settled)
-        for reading in readings:
-            if reading.text.enough is None or id(reading.text.enough) not in settled:
-                self._find(reading, functools.partial(self._tagger.settled, go_on=go_on), settled)
+        settle = functools.partial(self._tagger.settled, go_on=go_on)
+        for find, some in (
+            (self._tagger.certain, [one for one in readings if one.text.enough is not None]),
+            (settle, readings),
+        ):
+            for reading in some:
+                if id(reading.text.enough) not in settled:
+                    self._find(reading, find, settled)
         return [
             UnmeasuredLanguage() if reading.text.foreign else reading.findings
             for reading in readings

@@ -133,7 +133,9 @@ class TritonNames:
         try:
             async with asyncio.timeout(budget_s):
                 await self._trust(own, deadline)
-                return await self._reading(deadline, lambda model: own.read(texts, model, lone, enough))
+                return await self._reading(
+                    deadline, lambda model: own.read(texts, model, lone, enough)
+                )
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
         except ScanFailed as failure:

@@ -71,9 +71,7 @@ _ADDRESS = (
     "z[nghsr]{1,2},?[dk]",
     "[dk],?[nghsr]{1,2}z",
 )
-_IN_ONE_CASE = re.compile(
-    r"[gnrhsGNYB].*[gnrhsmGNYBCDFLWdk]|[mCDFLWdk].*[gnrhsGNYB]", re.DOTALL
-)
+_IN_ONE_CASE = re.compile(r"[gnrhsGNYB].*[gnrhsmGNYBCDFLWdk]|[mCDFLWdk].*[gnrhsGNYB]", re.DOTALL)
 """A word that could be a name, and another one or a number, where capitals say nothing."""
 _CHAT = ("[@#][A-Za-ce-z]", "x", "!!")
 _SHAPES = Stems([*_CHAT, *_PERSON, *_ADDRESS])

@@ -38,7 +38,5 @@ class Stems:
         return database
 
 
-def _note(
-    number: int, start: int, end: int, flags: int, hits: list[tuple[int, int, int]]
-) -> None:
+def _note(number: int, start: int, end: int, flags: int, hits: list[tuple[int, int, int]]) -> None:
     hits.append((start, end, number))
