@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.classify.names import FULL_NAME, PERSON, Enough
-from gateway.classify.names.engines.local import NamesReader, UnmeasuredLanguage
+from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.model.words import cut
 from gateway.core.types import Finding
 

@@ -31,8 +31,8 @@ PHASES = (
 round. `chat`: the same with one message of plain words. `findings`: as `chat`, with a card's number
 in each prompt, for those who look for such. `open`: 500 calls/s whatever comes back; left out for
 who can do less. `single`: one connection. `streams`: 32 streams at once, whose chunks come one by
-one; `burst`: the same, but each chunk is sent as soon as the one before was; `first_byte`: 20 of the
-former a second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors
+one; `burst`: the same, but each chunk is sent as soon as the one before was; `first_byte`: 20 of
+the former a second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors
 through the gateway, 16 at once."""
 
 OPEN_PER_S = 500.0

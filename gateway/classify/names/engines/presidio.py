@@ -17,7 +17,7 @@ import yaml
 from gateway.classify import ScanLate, ScannerUnfit
 from gateway.classify.names import Enough
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.engines.local import UnmeasuredLanguage
+from gateway.classify.names.engines.reader import UnmeasuredLanguage
 from gateway.classify.names.model.card import WEIGHTS
 from gateway.classify.names.model.languages import Languages
 from gateway.classify.names.model.words import cut

@@ -26,7 +26,7 @@ import numpy as np
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import Enough
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.engines.local import NamesReader
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.engines.remote import Door, RemoteModel
 from gateway.classify.names.gate.windows import NamesGate
 from gateway.classify.names.model.card import WEIGHTS, card

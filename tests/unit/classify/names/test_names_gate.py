@@ -12,7 +12,8 @@ import pytest
 from gateway.classify.conversations.memory import BETWEEN, SegmentMemory
 from gateway.classify.names import Enough
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.engines.local import LocalNames, NamesReader
+from gateway.classify.names.engines.local import LocalNames
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.gate.kinds import TOKEN
 from gateway.classify.names.gate.windows import GatedText, NamesGate
 from gateway.classify.names.model.card import card

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON, Enough, is_lone
-from gateway.classify.names.engines.local import NamesReader, UnmeasuredLanguage
+from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.names.records.people import read
 from gateway.core.types import Finding

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.classify.names import FULL_NAME
-from gateway.classify.names.engines.local import NamesReader, ReaderThread
+from gateway.classify.names.engines.local import ReaderThread
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.model import second as s
 from gateway.classify.names.model.features import COLUMNS, PIECES
 from gateway.classify.names.model.labels import BEGIN, INSIDE, LABELS
