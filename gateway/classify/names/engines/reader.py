@@ -30,7 +30,7 @@ _Find = Callable[[TextWords, Probabilities, float, float], list[Mention]]
 
 
 @dataclass(slots=True, eq=False)
-class _Reading:
+class _FirstReading:
     """A text, the words of its windows, and what the first model says of them."""
 
     text: GatedText
@@ -95,10 +95,10 @@ class NamesReader:
     ) -> list[list[Finding] | UnmeasuredLanguage]:
         """The windows of all texts together by the first model, and what it doubts one after the
         other by the second, up to what is enough for a call."""
-        readings: list[_Reading] = []
+        readings: list[_FirstReading] = []
         for one in gated:
             go_on()
-            readings.append(_Reading(one, [cut(one.text, *window) for window in one.windows]))
+            readings.append(_FirstReading(one, [cut(one.text, *window) for window in one.windows]))
         parts = [part for reading in readings for part in reading.parts]
         first = iter(self._tagger.first(parts, go_on) if parts else ())
         for reading in readings:
@@ -117,7 +117,7 @@ class NamesReader:
             for reading in readings
         ]
 
-    def _find(self, reading: _Reading, find: _Find, settled: set[int]) -> None:
+    def _find(self, reading: _FirstReading, find: _Find, settled: set[int]) -> None:
         """The findings in a text; with `enough`, the surest part first, and no further."""
         text, enough, thresholds = reading.text.text, reading.text.enough, self._thresholds
         least, handle = rules.least(thresholds), thresholds["handle"]
