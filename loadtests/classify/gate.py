@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.classify.names import FULL_NAME, PERSON
-from gateway.classify.names.engines.local import NamesReader, UnmeasuredLanguage
+from gateway.classify.names import FULL_NAME, PERSON, Enough
+from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.model.words import cut
 from gateway.core.types import Finding
 
@@ -157,11 +157,16 @@ def restricts(reading: list[Finding] | UnmeasuredLanguage) -> bool:
     return any(f.type in (PERSON, "STREET_ADDRESS") and f.score >= FULL_NAME for f in reading)
 
 
+def enough() -> Enough:
+    """Of one call, which ends at its first finding that restricts."""
+    return lambda text, finding: restricts([finding])
+
+
 def loss(reader: NamesReader, texts: Sequence[str], missed: list[str]) -> Loss:
     result = Loss()
     for at in range(0, len(texts), _BATCH):
         some = texts[at : at + _BATCH]
-        gated = reader.filter(some, [False] * len(some))
+        gated = [reader.filter([text], [False], enough())[0] for text in some]
         whole = reader.read(some)
         windowed = reader.read_windows(gated)
         for text, one, before, now in zip(some, gated, whole, windowed, strict=True):

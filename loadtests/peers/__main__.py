@@ -19,8 +19,8 @@ from pathlib import Path
 
 import uvloop
 
-from loadtests.load import html
-from loadtests.load.messages import recorded_calls
+from loadtests.load import html, mixed
+from loadtests.load.messages import RecordedCall, recorded_calls
 from loadtests.peers import (
     Absent,
     Peer,
@@ -37,6 +37,7 @@ from loadtests.peers.process import Process
 from loadtests.peers.rounds import PHASES, Effort, measure
 from loadtests.ports import free_port
 
+_CALLS = 5_000  # of the phase mixed in each round
 _GAP_MS = 1.0  # between the chunks of a stream, so that they arrive one by one
 
 
@@ -61,7 +62,7 @@ def main() -> None:
     if wrong := [phase for phase in phases if phase not in PHASES]:
         sys.exit(f"no phase {', '.join(wrong)}; there is {', '.join(PHASES)}")
     try:
-        calls = recorded_calls(args.calls) if args.calls else []
+        calls = recorded_calls(args.calls) if args.calls else _mixed_calls(args.rounds, phases)
     except (OSError, ValueError) as exc:
         sys.exit(f"--calls: {exc}")
     with tempfile.TemporaryDirectory(prefix="spillway-peers-", dir=args.scratch) as scratch:
@@ -71,6 +72,13 @@ def main() -> None:
             args,
             Path(scratch),
         )
+
+
+def _mixed_calls(rounds: int, phases: Sequence[str]) -> list[RecordedCall]:
+    if "mixed" not in phases:
+        return []
+    made = mixed.calls(_CALLS * rounds, seed=1)
+    return [RecordedCall(call["headers"], call["body"]) for call in made]
 
 
 def _run(peers: Sequence[Peer], effort: Effort, args: argparse.Namespace, scratch: Path) -> None:
@@ -135,7 +143,7 @@ def _arguments() -> argparse.ArgumentParser:
     add(
         "--calls",
         type=Path,
-        help="chats for the phase mixed: loadtests.load.mixed makes such a file",
+        help="chats for the phase mixed, as loadtests.load.mixed makes them; else it makes some",
     )
     add("--before", type=Path, help="another checkout, whose source is peer spillway_before")
     add("--environments", type=Path, default=Path("var/peers"), help="where peers are installed")

@@ -16,8 +16,8 @@ from loadtests.load.result import Result
 from loadtests.peers import Running
 
 PHASES = (
-    "chat",
     "mixed",
+    "chat",
     "findings",
     "open",
     "single",
@@ -27,12 +27,12 @@ PHASES = (
     "v2",
     "grpc",
 )
-"""`chat`: 16 connections without a pause. `mixed`: the same with the recorded calls of `--calls`,
-other ones in each round; left out without them. `findings`: as `chat`, with a card's number in each
-prompt, for those who look for such. `open`: 500 calls/s whatever comes back; left out for who can
-do less. `single`: one connection. `streams`: 32 streams at once, whose chunks come one by one;
-`burst`: the same, but each chunk is sent as soon as the one before was; `first_byte`: 20 of the
-former a second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors
+"""`mixed`: 16 connections without a pause, chats of which no two are alike, other ones in each
+round. `chat`: the same with one message of plain words. `findings`: as `chat`, with a card's number
+in each prompt, for those who look for such. `open`: 500 calls/s whatever comes back; left out for
+who can do less. `single`: one connection. `streams`: 32 streams at once, whose chunks come one by
+one; `burst`: the same, but each chunk is sent as soon as the one before was; `first_byte`: 20 of
+the former a second; 4, and one a second, for who does less than 200 calls/s. `v2`, `grpc`: tensors
 through the gateway, 16 at once."""
 
 OPEN_PER_S = 500.0

@@ -20,7 +20,7 @@ _PUBLIC_KEY = "public"
 
 _SETTINGS = """
 listen: {{http_port: 0, grpc_port: 0}}
-classify: {{profile: patterns}}
+classify: {{profile: {profile}, names: {{when: always}}}}
 keys:
   load: {{key: "${{SPILLWAY_LOAD_KEY}}", tenant: load}}
 endpoints:
@@ -71,8 +71,10 @@ class Spillway:
         command: Sequence[str] = (sys.executable, "-m", "gateway"),
         compiled: bool = False,
         checkout: Path | None = None,
+        profile: str = "patterns",
     ) -> None:
         """`command` is what `serve` and its options are put behind."""
+        self._profile = profile
         self.name, self.note = name, note
         self._checkout = checkout.resolve() if checkout else None
         self._command, self.compiled = command, compiled
@@ -91,7 +93,13 @@ class Spillway:
             public = _PUBLIC
         settings = scratch / "spillway.yaml"
         settings.write_text(
-            _SETTINGS.format(url=site.url, grpc_port=site.grpc_port, scratch=scratch, public=public)
+            _SETTINGS.format(
+                url=site.url,
+                grpc_port=site.grpc_port,
+                scratch=scratch,
+                public=public,
+                profile=self._profile,
+            )
         )
         ready = scratch / "ready.json"
         self._process = Process(
@@ -146,8 +154,13 @@ def peers(before: Path | None = None) -> list[Spillway]:
             f"the source of {before}",
             tensors=True,
             checkout=before,
+            profile=profile,
         )
-        for suffix, model in (("", "inspected"), ("_onprem", "onprem"))
+        for suffix, model, profile in (
+            ("", "inspected", "patterns"),
+            ("_onprem", "onprem", "patterns"),
+            ("_balanced", "onprem", "balanced"),
+        )
         if before is not None
     ]
     compiled = build.shipped()
@@ -159,6 +172,13 @@ def peers(before: Path | None = None) -> list[Spillway]:
             f"every call read by patterns, audit and ledger on disk, cloud endpoint; {built}",
             tensors=True,
             compiled=compiled,
+        ),
+        Spillway(
+            "spillway_balanced",
+            "onprem",
+            "as spillway_onprem, with names looked for in every call",
+            compiled=compiled,
+            profile="balanced",
         ),
         Spillway(
             "spillway_public", "public", "the same, for a model declared public", compiled=compiled

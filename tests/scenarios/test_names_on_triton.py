@@ -18,7 +18,8 @@ import pytest
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.names import canaries
 from gateway.classify.names.canaries import CANARIES
-from gateway.classify.names.engines.local import LocalNames, UnmeasuredLanguage
+from gateway.classify.names.engines.local import LocalNames
+from gateway.classify.names.engines.reader import UnmeasuredLanguage
 from gateway.classify.names.engines.triton import THREADS, TRUST_S, TritonNames
 from gateway.config import EndpointSettings
 from gateway.core.reply import ReplyStream

@@ -177,17 +177,23 @@ class SegmentMemory:
         return Recalled(restricted, dict(entities), tuple(SegmentRun(tuple(run)) for run in runs))
 
     def learn(
-        self, scope: Scope, run: SegmentRun, findings: Sequence[Finding], restricts: Restricts
+        self,
+        scope: Scope,
+        run: SegmentRun,
+        findings: Sequence[Finding],
+        restricts: Restricts,
+        stopped: bool = False,
     ) -> dict[str, int]:
         """Remember a scan of `run.text` that came to its end; says what it counted.
 
-        A scan may stop at its first finding that restricts. Then the other segments of the run may
-        not have been read, and only the ones with such a finding are remembered."""
+        A scan may stop at its first finding that restricts, of this run or of another one
+        (`stopped`). Then the other segments may not have been read, and only the ones with such a
+        finding are remembered."""
         by_segment: list[list[Finding]] = [[] for _ in run.segments]
         for finding in findings:
             if finding.end > run.start() or restricts([finding]):  # else counted where it stands
                 by_segment[run.owner(finding)].append(finding)
-        stopped = restricts(findings)
+        stopped = stopped or restricts(findings)
         counted: Counter[str] = Counter()
         hasher = self._hasher(scope)
         for segment, own in zip(run.segments, by_segment, strict=True):
@@ -214,11 +220,12 @@ class SegmentMemory:
         answers = await scan([run.text for run in known.unseen])
         if len(answers) != len(known.unseen):
             raise ScanFailed("the scanner's answer does not fit the question")
-        restricted, entities = False, Counter(known.entities)
-        for run, findings in zip(known.unseen, answers, strict=True):
-            counting = [f for f in findings if f.score >= profile.threshold]
-            restricted |= profile.restricts(counting)
-            entities.update(self.learn(scope, run, counting, profile.restricts))
+        counting = [[f for f in own if f.score >= profile.threshold] for own in answers]
+        restricted = any(map(profile.restricts, counting))
+        entities = Counter(known.entities)
+        for run, findings in zip(known.unseen, counting, strict=True):
+            # guard: C19.unread-segments restricted -> False
+            entities.update(self.learn(scope, run, findings, profile.restricts, restricted))
         return restricted, dict(entities)
 
     def _hasher(self, scope: Scope) -> hashlib.blake2b:

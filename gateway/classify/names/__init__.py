@@ -7,8 +7,8 @@ name ("Janet's ducks").
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
 from gateway.core.types import Finding
 
@@ -27,6 +27,10 @@ def is_lone(finding: Finding) -> bool:
     return finding.type == PERSON and finding.score < FULL_NAME
 
 
+Enough: TypeAlias = Callable[[str, Finding], bool]
+"""Whether a finding in a text settles the verdict on the whole call. From any thread."""
+
+
 class Names(Protocol):
     """Where names are looked for. `find` answers with one list of findings a text, offsets in it,
     or raises a `NoScan` (gateway.classify): then the call stays on the premises (C1)."""
@@ -36,10 +40,15 @@ class Names(Protocol):
         ...
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         """`lone`: of each text, whether its lone names count; in the others there may be fewer of
-        them. None: they do in all."""
+        them. None: they do in all. `enough`: once a finding is, the rest of all texts may be left
+        unread. None: all is read."""
         ...
 
     async def aclose(self) -> None: ...

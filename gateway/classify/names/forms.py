@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from gateway.classify import ScanFailed, ScanLate
-from gateway.classify.names import Names
+from gateway.classify.names import Enough, Names
 from gateway.classify.names.records.keys import folded
 from gateway.classify.names.records.lone import adjacent, lifted, with_people
 from gateway.classify.names.records.particulars import NearbyParticulars
@@ -30,15 +30,16 @@ async def find_in_all_forms(
     *,
     records: bool = True,
     lone: bool = True,
+    enough: Enough | None = None,
 ) -> list[list[Finding]]:
     """One list of findings a text. A finding in a derived form has the span of the part that the
     form came from. People whose names stand in parts are found by what records say
     (`people`), and a lone name beside a particular of somebody counts as a full one. Without
     `records`, somebody else reads those of the texts as they stand (`across`). Without `lone`, lone
     names count only where records speak of somebody, and beside a particular in a derived form:
-    `across.lone_people` looks at the particulars in the texts as they stand. Raises `NoScan` as
-    `Names.find` does; a part that was hidden from the reader is none of this: the patterns' scan
-    finds it."""
+    `across.lone_people` looks at the particulars in the texts as they stand. `enough` as in
+    `Names.find`. Raises `NoScan` as that does; a part that was hidden from the reader is none of
+    this: the patterns' scan finds it."""
     until_s = ambient.monotonic_s() + budget_s
     forms: list[str] = []
     origins: list[tuple[int, normalise.NormalisedPiece | None]] = []
@@ -50,7 +51,7 @@ async def find_in_all_forms(
         origins += [(at, form) for form in pieces]
     read_too = [records or piece is not None for _, piece in origins]
     lone_too = [lone or (piece is not None and _tells(piece.text)) for _, piece in origins]
-    answers = await _people(names, forms, read_too, lone_too, until_s, allowed)
+    answers = await _people(names, forms, read_too, lone_too, until_s, allowed, enough)
     results: list[list[Finding]] = [[] for _ in texts]
     for (at, piece), findings in zip(origins, answers, strict=True):
         for finding in findings:
@@ -71,6 +72,7 @@ async def _people(
     lone: Sequence[bool],
     until_s: float,
     allowed: Sequence[str],
+    enough: Enough | None,
 ) -> list[list[Finding]]:
     """What the names model says of texts, and what the records do in those of them."""
     readings = [
@@ -79,15 +81,17 @@ async def _people(
     ]
     questions = [question for reading in readings for question in reading.questions]
     count = [own or bool(reading.keys) for own, reading in zip(lone, readings, strict=True)]
-    answers = await names.find(
-        [*texts, *(q.text for q in questions)],
-        until_s - ambient.monotonic_s(),
-        [*count, *(True for _ in questions)],
-    )
-    if len(answers) != len(texts) + len(questions):
+    results = await names.find(texts, until_s - ambient.monotonic_s(), count, enough)
+    if len(results) != len(texts):
         raise ScanFailed("the answer does not fit the question")
-    results = answers[: len(texts)]
-    confirmed = iter(zip(questions, answers[len(texts) :], strict=True))
+    if enough and any(enough(t, f) for t, own in zip(texts, results, strict=True) for f in own):
+        return results
+    answers: Sequence[list[Finding]] = ()
+    if questions:
+        answers = await names.find([q.text for q in questions], until_s - ambient.monotonic_s())
+        if len(answers) != len(questions):
+            raise ScanFailed("the answer does not fit the question")
+    confirmed = iter(zip(questions, answers, strict=True))
     more = [
         await off_loop(len(text), until_s, adjacent, text, findings, reading) if findings else []
         for text, findings, reading in zip(texts, results, readings, strict=True)

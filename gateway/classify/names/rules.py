@@ -28,6 +28,8 @@ _PARTICLES = frozenset(
     ).split()
 )
 ALSO_GIVEN = frozenset({"al", "della", "van"})  # Al Green, Della Reese, Van Morrison
+ALSO_FAMILY = frozenset({"das", "de", "di", "do", "du", "la", "le", "lo", "ten", "van"})
+"""Sunita Das, Linda Le: with a capital and at the end of a name."""
 
 _PHRASE = re.compile(r"[^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*(?: [^\W\d_]+(?:['\u2019-]?[^\W\d_]+)*)*")
 _LETTER_ALONE = re.compile(r"[A-Ha-h]|[A-G] (?:sharp|flat|major|minor|dur|moll|majeur|mineur)")
@@ -82,7 +84,7 @@ _TITLE = re.compile(
     rf"|(?<![\w.'\u2019-])(?:{_LETTER})\.)"
     rf"(?:\s{{1,2}}{_DEGREE}\.){{0,3}}(?:\s{{1,2}}|(?<=\.))){{1,3}}$"
 )
-_TITLE_WORD = re.compile(rf"{_ANY_CASE}|{_WITH_DOT}|{_WITH_CAPITAL}", re.IGNORECASE)
+_TITLE_WORD = re.compile(rf"(?i:{_ANY_CASE}|{_WITH_DOT})|{_WITH_CAPITAL}")
 _BEFORE = 40  # characters; longer than a title and its degrees
 
 
@@ -196,9 +198,9 @@ def is_title_word(word: str) -> bool:
 
 
 def _name_words(name: str) -> Iterator[str]:
-    for at, match in enumerate(_NAME_WORD.finditer(name)):
-        word = match[0]
-        begins_a_name = at == 0 and word.istitle() and word.lower() in ALSO_GIVEN
+    words = [match[0] for match in _NAME_WORD.finditer(name)]
+    for at, word in enumerate(words):
+        also = ALSO_GIVEN if at == 0 else ALSO_FAMILY if at == len(words) - 1 else frozenset()
         initial = len(word) == 1 and word.isupper()
-        if begins_a_name or initial or word.lower() not in _PARTICLES:
+        if initial or word.lower() not in _PARTICLES or (word.istitle() and word.lower() in also):
             yield word

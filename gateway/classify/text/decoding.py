@@ -93,7 +93,10 @@ def runs(text: str) -> Iterator[DecodedRun]:
         octets = bytes.fromhex(_NO_HEX.sub("", _HEX_MARK.sub("", match[0])))
         if (decoded := decode_text(octets)) is not None:
             yield DecodedRun(match.start(), match.end(), decoded)
-    for expression, apart, base in ((_CODES, _NO_DIGITS, 10), (_POINTS, _NO_HEX, 16)):
+    listed = [(_CODES, _NO_DIGITS, 10)]
+    if "U+" in text or "u+" in text:
+        listed.append((_POINTS, _NO_HEX, 16))
+    for expression, apart, base in listed:
         for match in expression.finditer(text):
             spend(_STEPS_A_RUN + len(match[0]) * _STEPS_A_CHARACTER)
             if (decoded := text_from_codes(_numbers(match[0], apart, base))) is not None:

@@ -33,27 +33,37 @@ class NameVerdicts:
         texts: Sequence[str],
         started_s: float,
     ) -> Verdict:
-        """Of all that is read of a call. Raises NoScan."""
+        """Of all that is read of a call, up to the first finding that restricts. Raises NoScan."""
         names, allowed, profile = self._names, self._allowed, policy.profile
-        whole = sum(map(len, texts))
-        left_s = self._budget.left_s(request, started_s, whole)
-        people = await across.people_findings(names, request.payload, texts, left_s, allowed)
-        if profile.restricts(people):
-            return "entities", {PERSON: len(people)}
+
+        def restricts(text: str, finding: Finding) -> bool:
+            written = text[finding.start : finding.end]
+            # guard: C19.allowed-names minus 2
+            return profile.restricts([finding]) and written not in allowed
 
         async def scan(some: Sequence[str]) -> list[list[Finding]]:
             def work(left_s: float) -> Awaitable[list[list[Finding]]]:
                 return find_in_all_forms(
-                    names, some, left_s, allowed, records=False, lone=profile.lone_names
+                    *(names, some, left_s, allowed),
+                    records=False,
+                    lone=profile.lone_names,
+                    enough=restricts,
                 )
 
             return await self._budget.read(request, started_s, sum(map(len, some)), work)
 
         scope = Scope(request.tenant, policy.version, _DETECTOR)
         restricted, counts = await self._segments.scan(scope, texts, scan, profile)
+        if restricted:
+            return "entities", counts
+        record = across.CallRecord(request.payload, texts)
+        left_s = self._budget.left_s(request, started_s, record.size)
+        people = await across.people_findings(names, record, left_s, allowed)
+        if profile.restricts(people):
+            return "entities", {PERSON: len(people)}
         # guard: C19.lone-nearby
-        if not (restricted or profile.lone_names) and PERSON in profile.types:
-            left_s = self._budget.left_s(request, started_s, whole)
-            people = await across.lone_people(names, request.payload, texts, left_s, allowed)
+        if not profile.lone_names and PERSON in profile.types:
+            left_s = self._budget.left_s(request, started_s, record.size)
+            people = await across.lone_people(names, record, left_s, allowed)
             restricted = profile.restricts(people)
         return ("entities" if restricted else "clear"), counts

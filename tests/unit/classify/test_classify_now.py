@@ -18,6 +18,7 @@ from gateway.classify.gate.armed import ArmedGate
 from gateway.classify.gate.database import PatternDatabase, Signs
 from gateway.classify.gate.evidence import Evidence
 from gateway.classify.gate.gate import Gate
+from gateway.classify.names import Enough
 from gateway.classify.patterns.store import BlobStore
 from gateway.classify.scanner.recognizers import PresidioScanner
 from gateway.classify.verdicts import patterns as module
@@ -78,7 +79,11 @@ class NoNames:
     async def aclose(self) -> None: ...
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         return [[] for _ in texts]
 

@@ -19,8 +19,8 @@ from spacy.training import Example
 from gateway.classify import NoScan, ScanFailed, ScannerUnfit
 from gateway.classify.names import FULL_NAME
 from gateway.classify.names.engines import presidio_worker
-from gateway.classify.names.engines.local import UnmeasuredLanguage
 from gateway.classify.names.engines.presidio import PresidioNames, languages, worker_spec
+from gateway.classify.names.engines.reader import UnmeasuredLanguage
 from gateway.classify.scan_workers.frames import ScanSettings, WorkerSpec
 from gateway.config import ClassifySettings, NamesSettings
 from gateway.core.types import Finding

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import queue
 import threading
@@ -21,13 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
-from gateway.classify.names import FULL_NAME, rules
-from gateway.classify.names.canaries import CANARIES, KINDS, NOBODY
-from gateway.classify.names.gate.windows import GatedText, NamesGate
-from gateway.classify.names.model.card import WEIGHTS, card
-from gateway.classify.names.model.languages import Languages
-from gateway.classify.names.model.tagger import Tagger
-from gateway.classify.names.model.words import cut
+from gateway.classify.names import Enough
+from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
+from gateway.classify.names.gate.windows import GatedText
+from gateway.classify.names.model.card import WEIGHTS
 from gateway.core import ambient
 from gateway.core.types import Finding
 
@@ -39,12 +35,6 @@ _CLOSED = "names are closed, or their thread has died"
 _TOGETHER = 32  # jobs read in one go
 _LONG = 6_000  # characters: a longer text is read alone
 _AT_ONCE = 16_384  # characters that the gate looks at on the loop: a millisecond
-
-
-class UnmeasuredLanguage(NoScan):
-    """The text is in a language that the model was never measured on."""
-
-    reason = "unmeasured_language"
 
 
 Answer = list[list[Finding]]
@@ -110,12 +100,16 @@ class LocalNames:
         self._thread = ReaderThread(reader.read_windows, self._max_waiting)
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> Answer:
         if self._thread is None or self._reader is None:
             raise ScanFailed("names are not started, or closed")
         started_s = ambient.monotonic_s()
-        gated = await self._gated(self._reader, texts, budget_s, lone)
+        gated = await self._gated(self._reader, texts, budget_s, lone, enough)
         if any(one.foreign for one in gated):
             raise UnmeasuredLanguage
         if not any(one.windows for one in gated):
@@ -128,12 +122,13 @@ class LocalNames:
         texts: Sequence[str],
         budget_s: float,
         lone: Sequence[bool] | None,
+        enough: Enough | None,
     ) -> list[GatedText]:
         if sum(map(len, texts)) <= _AT_ONCE:
-            return reader.filter(texts, lone)
+            return reader.filter(texts, lone, enough)
         try:
             async with asyncio.timeout(budget_s):
-                return await asyncio.to_thread(reader.filter, texts, lone)
+                return await asyncio.to_thread(reader.filter, texts, lone, enough)
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
 
@@ -267,105 +262,3 @@ class ReaderThread:
                 if unread
                 else [m for m in mine if not isinstance(m, UnmeasuredLanguage)]
             )
-
-
-class NamesReader:
-    """Texts in, findings out, in this thread: gate, tagger and rules together."""
-
-    def __init__(
-        self, tagger: Tagger, gate: NamesGate | None, thresholds: dict[str, float]
-    ) -> None:
-        """`gate`: None where all of every text is read, whatever its language."""
-        self._tagger = tagger
-        self._gate = gate
-        self._thresholds = thresholds
-
-    @classmethod
-    def load(cls, weights: Path = WEIGHTS, other_languages: bool = False) -> NamesReader:
-        model_card = card(weights)
-        tagger, languages = Tagger.load(weights), None
-        if not other_languages:
-            measured = frozenset(model_card["languages"])
-            languages = Languages.load(weights / "languages.npz", measured, tagger.features.lexicon)
-        gate = NamesGate(tagger.features.lexicon, languages)
-        return cls(tagger, gate, model_card["thresholds"])
-
-    def filter(self, texts: Sequence[str], lone: Sequence[bool] | None = None) -> list[GatedText]:
-        """What the model must read of them; `lone` as in `Names.find`."""
-        if (gate := self._gate) is None:
-            return [GatedText(text, ((0, len(text)),)) for text in texts]
-        return [
-            gate.filter(text, counts)
-            for text, counts in zip(texts, lone or itertools.repeat(True), strict=False)
-        ]
-
-    def read(
-        self,
-        texts: Sequence[str],
-        go_on: Callable[[], None] = lambda: None,
-        lone: Sequence[bool] | None = None,
-    ) -> list[list[Finding] | UnmeasuredLanguage]:
-        return self.read_windows(self.filter(texts, lone), go_on)
-
-    def read_windows(
-        self, gated: Sequence[GatedText], go_on: Callable[[], None] = lambda: None
-    ) -> list[list[Finding] | UnmeasuredLanguage]:
-        """The windows of all texts together."""
-        parts = []
-        for one in gated:
-            go_on()
-            parts += [cut(one.text, *window) for window in one.windows]
-        least, handle = rules.least(self._thresholds), self._thresholds["handle"]
-        mentions = iter(self._tagger.find_in(parts, least, go_on, handle)) if parts else iter(())
-        return [
-            UnmeasuredLanguage()
-            if one.foreign
-            else rules.findings(
-                one.text,
-                list(itertools.chain.from_iterable(itertools.islice(mentions, len(one.windows)))),
-                self._thresholds,
-            )
-            for one in gated
-        ]
-
-    def missed(self, languages: Sequence[str]) -> list[str]:
-        """Canaries that come out wrong (C8): names of languages and kinds."""
-        wrong = [
-            f"{kind} ({language}: there is no sample)"
-            for language in languages
-            for kind in KINDS
-            if (language, kind) not in {(lang, k) for lang, k, _ in CANARIES}
-        ]
-        wrong += self._wrong(languages, self._findings, "")
-        if self._gate is not None:
-            # guard: C19.gate-canaries
-            wrong += self._wrong(languages, self._identifying, ", gate")
-        if self._tagger.second is not None:
-            # By itself too: what the first is sure of says nothing of the second.
-            wrong += self._wrong(languages, self._second_findings, ", second model")
-        return wrong
-
-    @staticmethod
-    def _wrong(
-        languages: Sequence[str], find: Callable[[str], list[Finding]], by: str
-    ) -> list[str]:
-        sure = [
-            (language, kind, {f.type for f in find(text) if f.score >= FULL_NAME})
-            for language, kind, text in CANARIES
-            if language in languages
-        ]
-        return [
-            f"{kind} ({language}{by})" for language, kind, types in sure if kind not in types
-        ] + [f"{f.type} (false alarm{by})" for text in NOBODY for f in find(text)]
-
-    def _findings(self, text: str, lone: bool = True) -> list[Finding]:
-        (findings,) = self.read([text], lone=[lone])
-        return [] if isinstance(findings, UnmeasuredLanguage) else findings
-
-    def _identifying(self, text: str) -> list[Finding]:
-        return self._findings(text, lone=False)
-
-    def _second_findings(self, text: str) -> list[Finding]:
-        assert self._tagger.second is not None
-        mentions = self._tagger.by(self._tagger.second, text, rules.least(self._thresholds))
-        return rules.findings(text, mentions, self._thresholds)

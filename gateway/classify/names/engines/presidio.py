@@ -15,8 +15,9 @@ from typing import Any
 import yaml
 
 from gateway.classify import ScanLate, ScannerUnfit
+from gateway.classify.names import Enough
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.engines.local import UnmeasuredLanguage
+from gateway.classify.names.engines.reader import UnmeasuredLanguage
 from gateway.classify.names.model.card import WEIGHTS
 from gateway.classify.names.model.languages import Languages
 from gateway.classify.names.model.words import cut
@@ -66,7 +67,11 @@ class PresidioNames:
         await self._pool.start()
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         """All names in all of the texts, whichever count: the gate knows the built-in model."""
         assert self._pool is not None

@@ -24,8 +24,9 @@ from typing import TypeVar
 import numpy as np
 
 from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
+from gateway.classify.names import Enough
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.engines.local import NamesReader
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.engines.remote import Door, RemoteModel
 from gateway.classify.names.gate.windows import NamesGate
 from gateway.classify.names.model.card import WEIGHTS, card
@@ -115,7 +116,11 @@ class TritonNames:
             self._report(type(failure).__name__)
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         if (own := self._own) is None:
             raise ScanFailed("names are not started, or closed")
@@ -128,7 +133,9 @@ class TritonNames:
         try:
             async with asyncio.timeout(budget_s):
                 await self._trust(own, deadline)
-                return await self._reading(deadline, lambda model: own.read(texts, model, lone))
+                return await self._reading(
+                    deadline, lambda model: own.read(texts, model, lone, enough)
+                )
         except TimeoutError:
             raise ScanLate("names were not found in time") from None
         except ScanFailed as failure:
@@ -213,10 +220,14 @@ class _Own:
         return self._reader(OnnxModel(weights / "first.onnx")).missed(languages)
 
     def read(
-        self, texts: Sequence[str], model: RemoteModel, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        model: RemoteModel,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         results: list[list[Finding]] = []
-        for reading in self._reader(model).read(texts, model.go_on, lone):
+        for reading in self._reader(model).read(texts, model.go_on, lone, enough):
             if isinstance(reading, NoScan):
                 raise copy(reading)  # this frame has `reading`
             results.append(reading)

@@ -7,10 +7,11 @@ of the language.
 | G, Y | capitalised, a given name; Y if it is an everyday word too |
 | N | capitalised, a surname or in no vocabulary |
 | L, B, W | capitalised, a place, a place and a surname, a month or a day |
-| C, F | capitalised, another word; F if it is one of the most frequent |
+| C, D, F | capitalised, another word; D if it may be a surname too, F if it is one of the most frequent |
 | I, M, J | one capital; M begins a title (`M.`), J is a word (`I`, `A`) |
-| g, h, n, s | small, a given name, one that is an everyday word too, a surname or in no vocabulary, a surname that is a word too |
-| m, c, p, i, x | small, a word, one of the most frequent, a particle of names, one letter, a word of chats |
+| g, h, n, s, r | small, a given name, one that is an everyday word too, a surname, a surname that is a word too, in no vocabulary |
+| m, c, i, x | small, a word, one of the most frequent, one letter, a word of chats |
+| p, P | a particle of names; P if it is capitalised and may be a surname |
 | T, t | a title, capitalised or small |
 | S, z | a word of streets; z if it is small and another word too |
 | d, k | digits; letters and digits |
@@ -101,6 +102,7 @@ _RARE, _KNOWN, _COMMON, _EVERYDAY = 2, 3, 4, 5
 """Frequencies of the lexicon, up to which a name is no word, a small surname counts, a word may be a
 part of a name, and a name that is a word too counts."""
 _WORLDWIDE = 6  # of the eight languages: a name is known in most of them, a word of one in few
+_EVERYWHERE = 8  # `john` is as common as `line`
 _NAME_LETTERS = 3  # small ones in a capitalised word with digits in it: `W3idenfeller`
 
 
@@ -147,8 +149,10 @@ class TokenKinds(dict[str, str]):
         if len(word) == 1:
             return _letter(word, lower)
         if lower in _PARTICLES:
-            return "G" if word[0].isupper() and lower in rules.ALSO_GIVEN else "p"
-        if lower in _TITLES or rules.is_title_word(lower):
+            if not word[0].isupper():
+                return "p"
+            return "G" if lower in rules.ALSO_GIVEN else "P" if lower in rules.ALSO_FAMILY else "p"
+        if lower in _TITLES or rules.is_title_word(word):
             return "t" if word.islower() else "T"
         if lower in _STREETS:
             return "z" if word.islower() and lower in _ALSO_WORDS else "S"
@@ -161,9 +165,13 @@ class TokenKinds(dict[str, str]):
             return "x"
         known = self._lexicon.find(word)
         if known.given >= _RARE and known.frequency <= _EVERYDAY:
-            return "g" if known.frequency <= _RARE or known.languages >= _WORLDWIDE else "h"
+            worldwide = known.languages >= (
+                _WORLDWIDE if known.frequency <= _COMMON else _EVERYWHERE
+            )
+            return "g" if known.frequency <= _RARE or worldwide else "h"
         if not known.frequency or (known.surname and known.frequency <= _KNOWN):
-            return "n"
+            is_surname = known.surname >= _RARE or (known.surname and known.frequency < _RARE)
+            return "n" if known.given or is_surname else "r"
         if known.given and known.frequency <= _KNOWN:
             return "h"
         if known.surname >= _RARE and known.frequency <= _COMMON:
@@ -185,11 +193,13 @@ class TokenKinds(dict[str, str]):
             usual = known.languages >= _WORLDWIDE or known.surname > _RARE
             rare = known.frequency <= _RARE or (usual and known.frequency <= _EVERYDAY)
             return "G" if rare else "Y"
-        if known.frequency <= 1 or known.surname >= _RARE:
+        if not known.frequency or known.surname >= _RARE:
             return "N"
         if known.surname and known.frequency <= _KNOWN:
             return "N"
-        return "C" if known.frequency <= _COMMON else "F"
+        if known.frequency > _COMMON:
+            return "F"
+        return "D" if known.surname or not word.isascii() else "C"
 
     def _language(self, word: str) -> str:
         if not word.isalpha() and not _without_marks(word).isalpha():

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gateway.classify.conversations.memory import BETWEEN
+from gateway.classify.names import Enough
 from gateway.classify.names.gate.kinds import TOKEN, TokenKinds
 from gateway.classify.names.gate.languages import may_be_foreign
 from gateway.classify.names.model.languages import Languages, foreign_script
 from gateway.classify.names.model.lexicon import Lexicon
 from gateway.classify.names.model.words import cut
+from gateway.classify.names.records.stems import Stems
 
 Span = tuple[int, int]
 
@@ -21,55 +23,58 @@ AROUND = 5
 (`python -m loadtests.classify.gate`)."""
 _AROUND_CHAT = 14  # of a handle or a word of chats: who writes so spares capitals
 _J = "[-' ]{0,2}"  # between two words of a name
-_P = "(?:p[-']?|[iIMJ]'){0,3}"  # particles before a surname, `O'`
+_P = "(?:[pP][-']?|[iIMJ]'){0,3}"  # particles before a surname, `O'`
 _PERSON = (
     # two capitalised words, of which one is no everyday word
     rf"[GNYBW]{_J}{_P}[GNYB]",
     rf"[GY]{_J}{_P}[LTWS]",
-    rf"G{_J}p{{0,3}}[CF]",
-    rf"Y{_J}p{{0,3}}C",
-    rf"C{_J}[GYN]",
-    rf"N{_J}p{{0,3}}C",
-    "[NB]p{1,3}[FLS]",
+    rf"[GYN]{_J}P",
+    rf"G{_J}[pP]{{0,3}}[CDF]",
+    rf"Y{_J}[pP]{{0,3}}[CD]",
+    rf"C{_J}[GN]",
+    rf"D{_J}[GYN]",
+    rf"N{_J}[pP]{{0,3}}[CDL]",
+    "[NB][pP]{1,3}[FLS]",
     # in adjacent cells or lines, in either order
     r"[GY] ?[,|;\n\"/ ]{1,5} ?[GNB]",
     r"[NB] ?[,|;\n\"/ ]{1,5} ?[GY]",
-    rf"[/;|]{_P}[GNBgn],[GNBYgnh]",
+    rf"[/;|]{_P}[GNBgnr],[GNBYgnhr]",
     # initials
     rf"[IM]{_J}{_P}[GNB]",
-    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCYBLSgn]",
-    rf"[GNYB]{_J}(?:[IM](?![cgnpmsht])|J(?![cgnpmsht']))",
-    r"g[iIJM]\.?[gnhsmN]",
-    r"[hn][iIJM]\.[gnhsmN]",
-    r"i\.[gnhsGNB]",
-    r"p\.[gnGNB]",
+    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCDYBLSgnr]",
+    rf"[GNYB]{_J}(?:[IM](?:[^cgnpmshtr]|$)|J(?:[^cgnpmsht'r]|$))",
+    r"g[iIJM]\.?[gnhsmNr]",
+    r"[hnr][iIJM]\.[gnhsmNr]",
+    r"i\.[gnhsGNBr]",
+    r"p\.[gnGNBr]",
     # in small letters
-    rf"g{_J}{_P}[gnhsmNY]",
-    rf"G{_J}{_P}[gnhs]",
+    rf"g{_J}{_P}[gnhsmNYr]",
+    rf"G{_J}{_P}[gnhsr]",
     rf"h{_J}{_P}[gnN]",
-    rf"Y{_J}{_P}[gn]",
+    rf"Y{_J}{_P}[gnr]",
     rf"N{_J}{_P}[gn]",
     rf"n{_J}[ngh]",
     # behind a title
-    rf"T\.?[Tcmi]?\.?(?: ?[TcC]\.){{0,3}}{_P}[GNCFLBYIMJgnkhsmSW]",
+    rf"T\.?[Tcmi]?\.?(?: ?[TcCD]\.){{0,3}}{_P}[GNCDFLBYIMJgnkhsmSWr]",
     r"T\.?[IMJ]",
-    r"M\.[-IMJ.]{0,6}[GNCYBIMJ]",
-    rf"t\.?(?:[tcm]\.){{0,3}}{_P}[GNCFLBYIMgnhsk]",
-    r"t\.?p{1,2}[a-z]",
+    r"M\.[-IMJ.]{0,6}[GNCDYBIMJ]",
+    rf"t\.?(?:[tcm]\.){{0,3}}{_P}[GNCDFLBYIMgnhskr]",
+    r"t\.?[pP]{1,2}[a-z]",
 )
 _ADDRESS = (
-    r"[dk][,.]?[GNCLBYIMJngpTtd.,' -]{0,5}S",
+    r"[dk][,.]?[GNCDLBYIMJnrgpPTtd.,' -]{0,5}S",
     r"[dk][,.]?[cm]S",
-    r"S[GNCLBYIMJngpTtcm.,'\n -]{0,6}[dk]",
-    r"(?:p\.|[IM]/)[GNCFLBYm]{1,4},?[dk]",
-    "[dk][,.]?[GNB]",
+    r"S[GNCDLBYIMJnrgpPTtcm.,'\n -]{0,6}[dk]",
+    r"(?:[pP]\.|[IM]/)[GNCDFLBYm]{1,4},?[dk]",
     "[GNB][,.]?[dk]",
     "dnd",
-    "z[nghs]{1,2},?[dk]",
-    "[dk],?[nghs]{1,2}z",
+    "z[nghsr]{1,2},?[dk]",
+    "[dk],?[nghsr]{1,2}z",
 )
-_FULL = re.compile("|".join((*_PERSON, *_ADDRESS)))
-_CHAT = re.compile(r"[@#][A-Za-z]|x|!!")
+_IN_ONE_CASE = re.compile(r"[gnrhsGNYB].*[gnrhsmGNYBCDFLWdk]|[mCDFLWdk].*[gnrhsGNYB]", re.DOTALL)
+"""A word that could be a name, and another one or a number, where capitals say nothing."""
+_CHAT = ("[@#][A-Za-ce-z]", "x", "!!")
+_SHAPES = Stems([*_CHAT, *_PERSON, *_ADDRESS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,8 @@ class GatedText:
     windows: tuple[Span, ...]
     foreign: bool = False
     """In a language that the model was not measured on: nobody reads it."""
+    enough: Enough | None = field(default=None, repr=False)
+    """As `Names.find` has it: the same object in all texts of a call, another one in each call."""
 
     def __len__(self) -> int:
         """Characters to read."""
@@ -94,7 +101,7 @@ class NamesGate:
         self._kinds = TokenKinds(lexicon, languages)
         self._languages = languages
 
-    def filter(self, text: str, lone: bool) -> GatedText:
+    def filter(self, text: str, lone: bool, enough: Enough | None = None) -> GatedText:
         """`lone`: whether lone names count, for which all of the text is read."""
         tokens = TOKEN.findall(text)
         letters = "".join(map(self._kinds.__getitem__, tokens))
@@ -102,9 +109,9 @@ class NamesGate:
         if self._languages is not None and self._is_foreign(text, letters):
             return GatedText(text, (), foreign=True)
         if lone:
-            return GatedText(text, ((0, len(text)),) if tokens else ())
-        windows = [*_windows(tokens, letters[::2]), *_in_one_case(text)]
-        return GatedText(text, tuple(_merged(windows)))
+            return GatedText(text, ((0, len(text)),) if tokens else (), enough=enough)
+        windows = [*_windows(tokens, letters[::2]), *self._in_one_case(text)]
+        return GatedText(text, tuple(_merged(windows)), enough=enough)
 
     def _is_foreign(self, text: str, letters: str) -> bool:
         assert self._languages is not None
@@ -112,15 +119,16 @@ class NamesGate:
             return True
         return may_be_foreign(letters) and self._languages.foreign_words(cut(text)) is not None
 
-
-def _in_one_case(text: str) -> Iterator[Span]:
-    """The strings of a call that have no capitals, or no small letters: any two words of them could
-    be a name."""
-    start = 0
-    for one in text.split(BETWEEN):
-        if one.islower() or one.isupper():
-            yield start, start + len(one)
-        start += len(one) + len(BETWEEN)
+    def _in_one_case(self, text: str) -> Iterator[Span]:
+        """The strings of a call that have no capitals, or no small letters, and in which a name of
+        two words, or an address, could stand."""
+        start = 0
+        for one in text.split(BETWEEN):
+            if one.islower() or one.isupper():
+                letters = "".join(map(self._kinds.__getitem__, TOKEN.findall(one)))
+                if _IN_ONE_CASE.search(letters[::2]):
+                    yield start, start + len(one)
+            start += len(one) + len(BETWEEN)
 
 
 def _merged(windows: list[Span]) -> Iterator[Span]:
@@ -139,9 +147,10 @@ def _merged(windows: list[Span]) -> Iterator[Span]:
 
 def _windows(tokens: list[str], kinds: str) -> Iterator[Span]:
     """In characters; they may overlap."""
-    around = [(m.start() - AROUND, m.end() + AROUND) for m in _FULL.finditer(kinds)]
-    around += [(m.start() - _AROUND_CHAT, m.end() + _AROUND_CHAT) for m in _CHAT.finditer(kinds)]
-    if around:
+    shapes = _SHAPES.find(kinds)
+    if shapes:
         ends = list(itertools.accumulate(map(len, tokens), initial=0))
         last = len(tokens)
-        yield from ((ends[max(0, first)], ends[min(last, behind)]) for first, behind in around)
+        for start, end, shape in shapes:
+            around = AROUND if shape >= len(_CHAT) else _AROUND_CHAT
+            yield ends[max(0, start - around)], ends[min(last, end + around)]

@@ -84,6 +84,11 @@ class SecondReading:
     def load(cls, path: Path, doubt: DoubtThresholds) -> SecondReading:
         return cls(OnnxSecond(path), doubt)
 
+    def doubtful(self, words: TextWords, probabilities: Probabilities) -> list[int]:
+        """Indexes of the words that the first model doubts."""
+        indexes: list[int] = self._doubt.about(words, probabilities).tolist()
+        return indexes
+
     def settle(
         self,
         words: TextWords,

@@ -34,7 +34,7 @@ SURNAME = 0.02
 of the held-out fifth is flagged that was not before (`loadtests.classify.accuracy --held-out`)."""
 ROUND, ROUND_SHORT = 8, 4  # windows are padded to a multiple of so many words
 SHORT_WORDS = 32
-RUN_WORDS = 5
+RUN_WORDS = 9
 """What a run costs beside its words, in words: as much padding is no dearer than another run."""
 
 Probabilities = npt.NDArray[np.float32]  # (words, labels)
@@ -138,16 +138,27 @@ class Tagger:
         handle: float = 1.0,
     ) -> list[list[Mention]]:
         """As `find`, in texts that are cut already."""
-        probabilities = self.probabilities(cuts, go_on)
         return [
-            [*mentions(w, p, threshold), *usernames(w, p, handle)]
-            for w, p in zip(cuts, probabilities, strict=True)
+            _mentions(words, own, threshold, handle)
+            for words, own in zip(cuts, self.probabilities(cuts, go_on), strict=True)
         ]
 
     def probabilities(
         self, cuts: Sequence[TextWords], go_on: Callable[[], None] = lambda: None
     ) -> list[Probabilities]:
-        """Raises ValueError when the model's answer is none."""
+        """Of both models. Raises ValueError when the answer of one is none."""
+        first = self.first(cuts, go_on)
+        if self.second is None:
+            return first
+        return [
+            self.second.settle(words, own, self.features.rows, go_on)
+            for words, own in zip(cuts, first, strict=True)
+        ]
+
+    def first(
+        self, cuts: Sequence[TextWords], go_on: Callable[[], None] = lambda: None
+    ) -> list[Probabilities]:
+        """Of the first model. Raises ValueError when its answer is none."""
         probabilities = [np.zeros((len(words), len(LABELS)), dtype=np.float32) for words in cuts]
         for batch in _batches(list(_windows(cuts))):
             go_on()
@@ -155,12 +166,32 @@ class Tagger:
             for at, w in enumerate(batch):
                 window_logits = logits[at, w.keep_from - w.first : w.keep_to - w.first]
                 probabilities[w.text][w.keep_from : w.keep_to] = _softmax(window_logits)
-        if self.second is None:
-            return probabilities
+        return probabilities
+
+    def certain(
+        self, words: TextWords, first: Probabilities, threshold: float, handle: float
+    ) -> list[Mention]:
+        """Those of which the first model doubts no word."""
+        doubtful = [] if self.second is None else self.second.doubtful(words, first)
+        starts = [words.starts[at] for at in doubtful]
         return [
-            self.second.settle(words, own, self.features.rows, go_on)
-            for words, own in zip(cuts, probabilities, strict=True)
+            mention
+            for mention in _mentions(words, first, threshold, handle)
+            if not any(mention.start <= start < mention.end for start in starts)
         ]
+
+    def settled(
+        self,
+        words: TextWords,
+        first: Probabilities,
+        threshold: float,
+        handle: float,
+        go_on: Callable[[], None],
+    ) -> list[Mention]:
+        """Those that both models see, of which the first was asked before."""
+        if self.second is not None:
+            first = self.second.settle(words, first, self.features.rows, go_on)
+        return _mentions(words, first, threshold, handle)
 
     def by(self, second: SecondReading, text: str, threshold: float) -> list[Mention]:
         """The mentions in a short text that the second model finds by itself."""
@@ -216,6 +247,12 @@ def _batches(windows: list[_Window]) -> Iterator[list[_Window]]:
         shorter = longest
     if batch:
         yield batch
+
+
+def _mentions(
+    words: TextWords, probabilities: Probabilities, threshold: float, handle: float
+) -> list[Mention]:
+    return [*mentions(words, probabilities, threshold), *usernames(words, probabilities, handle)]
 
 
 def mentions(

@@ -7,7 +7,7 @@ keys of names with their values, and what stands around a particular of somebody
 
 from __future__ import annotations
 
-import json
+import functools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,8 @@ from gateway.classify import ScanFailed, TooMany
 from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.names import Names
 from gateway.classify.names.forms import off_loop
-from gateway.classify.names.records.keys import NamePart, keys
+from gateway.classify.names.records.fields import fields
+from gateway.classify.names.records.keys import Key, NamePart, keys
 from gateway.classify.names.records.lone import lifted
 from gateway.classify.names.records.particulars import NearbyParticulars
 from gateway.classify.names.records.people import (
@@ -26,21 +27,43 @@ from gateway.classify.names.records.people import (
     read_record,
 )
 from gateway.classify.names.records.tables import placed
-from gateway.classify.names.records.unescaped import Unescaped, undone
+from gateway.classify.names.records.unescaped import Unescaped, plain_json, undone
 from gateway.core import ambient
 from gateway.core.types import DocumentCall, Finding, Payload
 
+_PAIR = frozenset({NamePart.GIVEN, NamePart.FAMILY})
+_ENDS_A_CELL = re.compile(r"[ \"'`\[\]*:\r]*(?:[\t|;,)}<\n]|$)")
 _MANY_LINES = re.compile(r"[\n\r]|\\[nr]")
 
 
+class CallRecord:
+    """A call as one record: with its numbers, and with the words that are no content. Read once,
+    whoever asks, and only if somebody does."""
+
+    def __init__(self, payload: Payload, texts: Sequence[str]) -> None:
+        """`texts`: the strings that are read of it."""
+        self.payload = payload
+        self.texts = texts
+        self.size = sum(map(len, texts))
+
+    @functools.cached_property
+    def whole(self) -> Unescaped:
+        if isinstance(self.payload, DocumentCall):
+            return undone(plain_json(self.payload.document))
+        return undone(BETWEEN.join(self.texts))
+
+    @functools.cached_property
+    def particulars(self) -> NearbyParticulars:
+        return NearbyParticulars(self.whole.folded)
+
+
 async def people_findings(
-    names: Names, payload: Payload, texts: Sequence[str], budget_s: float, allowed: Sequence[str]
+    names: Names, record: CallRecord, budget_s: float, allowed: Sequence[str]
 ) -> list[Finding]:
-    """Those whose names stand in parts anywhere in the call. Their places mean nothing. `texts` are
-    the strings that are read of it. Raises `NoScan` as `Names.find` does."""
+    """Those whose names stand in parts anywhere in the call. Their places mean nothing. Raises
+    `NoScan` as `Names.find` does."""
     until_s = ambient.monotonic_s() + budget_s
-    size = sum(map(len, texts))
-    reading = await off_loop(size, until_s, _read, payload, texts, allowed)
+    reading = await off_loop(record.size, until_s, _read, record, allowed)
     if reading.people or not reading.questions:
         return list(reading.people)
     answers = await names.find(
@@ -56,13 +79,12 @@ async def people_findings(
 
 
 async def lone_people(
-    names: Names, payload: Payload, texts: Sequence[str], budget_s: float, allowed: Sequence[str]
+    names: Names, record: CallRecord, budget_s: float, allowed: Sequence[str]
 ) -> list[Finding]:
     """Lone names near a particular of somebody (a date of birth, a number, a diagnosis), as the
-    identifying ones that they are there. Asked for where the texts hold lone names at all. Raises
-    `NoScan` as `Names.find` does."""
+    identifying ones that they are there. Raises `NoScan` as `Names.find` does."""
     until_s = ambient.monotonic_s() + budget_s
-    windows = await off_loop(sum(map(len, texts)), until_s, _windows, payload, texts)
+    windows = await off_loop(record.size, until_s, _windows, record)
     if not windows:
         return []
     answers = await names.find(windows, until_s - ambient.monotonic_s())
@@ -76,20 +98,13 @@ async def lone_people(
     ]
 
 
-def _whole(payload: Payload, texts: Sequence[str]) -> str:
-    """The call as one record: with its numbers, and with the words that are no content."""
-    if isinstance(payload, DocumentCall):
-        return json.dumps(payload.document, ensure_ascii=False)
-    return BETWEEN.join(texts)
-
-
-def _read(payload: Payload, texts: Sequence[str], allowed: Sequence[str]) -> RecordReading:
-    if not _announces(undone(BETWEEN.join(texts))):
+def _read(record: CallRecord, allowed: Sequence[str]) -> RecordReading:
+    if not _announces(record):
         return NOTHING
     people: list[Finding] = []
     questions: dict[str, NamesQuery] = {}
-    for text in (_whole(payload, texts), *_tables(payload, texts)):
-        reading = read_record(undone(text), allowed)
+    for part in (record.whole, *map(undone, _tables(record))):
+        reading = read_record(part, allowed)
         people += reading.people
         questions |= {question.text: question for question in reading.questions}
         if len(questions) > MOST_QUESTIONS:
@@ -97,26 +112,34 @@ def _read(payload: Payload, texts: Sequence[str], allowed: Sequence[str]) -> Rec
     return RecordReading(tuple(people), tuple(questions.values()))
 
 
-def _tables(payload: Payload, texts: Sequence[str]) -> Iterator[str]:
+def _tables(record: CallRecord) -> Iterator[str]:
     """Texts that may hold one. Between the commas of a document its columns are not to be told."""
-    if isinstance(payload, DocumentCall):
-        yield from (text for text in texts if _MANY_LINES.search(text))
+    if isinstance(record.payload, DocumentCall):
+        yield from (text for text in record.texts if _MANY_LINES.search(text))
 
 
-def _announces(joined: Unescaped) -> bool:
+def _announces(record: CallRecord) -> bool:
     """Whether a key in it is a person's alone, two may be together, one stands in a call that tells
     a particular of somebody, or names have places in it."""
-    weak: set[NamePart] = set()
-    for key in keys(joined.text, joined.folded):
-        weak.add(key.part)
-        if key.strong or {NamePart.GIVEN, NamePart.FAMILY} <= weak:
-            return True
-    if weak and NearbyParticulars(joined.folded):
+    whole = record.whole
+    announced = list(keys(whole.text, whole.folded))
+    if any(key.strong for key in announced) or _are_paired(whole, announced):
         return True
-    return any(row.fields for row in placed(joined))
+    if announced and record.particulars:
+        return True
+    return any(row.fields for row in placed(whole))
 
 
-def _windows(payload: Payload, texts: Sequence[str]) -> list[str]:
+def _are_paired(whole: Unescaped, announced: Sequence[Key]) -> bool:
+    """Whether the keys of a given and of a family name, which are words of prose too (`first`,
+    `last`), head columns, or one of them has a value."""
+    pair = [key for key in announced if key.part in _PAIR]
+    if {key.part for key in pair} != _PAIR:
+        return False
+    heads = {key.part for key in pair if _ENDS_A_CELL.match(whole.text, key.end)}
+    return heads == _PAIR or any(True for _ in fields(whole, pair))
+
+
+def _windows(record: CallRecord) -> list[str]:
     """What stands around the particulars in the call."""
-    whole = undone(_whole(payload, texts))
-    return [whole.text[start:end] for start, end in NearbyParticulars(whole.folded)]
+    return [record.whole.text[start:end] for start, end in record.particulars]

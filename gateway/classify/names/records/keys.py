@@ -133,7 +133,7 @@ def folded(text: str) -> str:
 def keys(text: str, plain: str) -> Iterator[Key]:
     """The keys in a text, in order; `plain` is the text folded."""
     end = 0
-    for first, last in _STEMS.find(plain):
+    for first, last, _ in _STEMS.find(plain):
         if first < end or (last - first == _SHORT_STEM and not _is_word(plain, first, last)):
             continue
         match = _KEY.search(plain, max(end, first - _NEAR), last + _LONGEST)

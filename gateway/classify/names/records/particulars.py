@@ -15,32 +15,33 @@ from gateway.classify.labels import HOLDERS, STEMS, joined
 from gateway.classify.names.records.keys import folded
 from gateway.classify.names.records.stems import Stems
 
-_WORDS = (
-    # births
-    "birth born geb naiss nacio nacim nacid nascit nata nato nascim nascid nasceu nacque urodz"
-    # health
-    " diagn rozpozn befund allerg alerg uczul medicat medikat medik medicij medicam medicin farmac"
-    " leki blood blut sangu bloed krwi illness disease krank malad enferm malatt doenc ziekte"
-    " chorob symptom sintom objaw therap terap treat behand leczen suffer leid cierpi diabet cukrz"
-    " cancer krebs cancro kanker nowotw tumo karzin carcin hiv aids depress depres schizo epilep"
-    " padacz asthm asma astm hypert hipert ipert nadcis leuk leuc demen alzheim parkin hepatit"
-    " wirusowe sclero skler esclero stwardn infar zawal pregnan schwang enceint embaraz incint"
-    " gravid zwanger ciaz condition copd bipolar psych covid positi bialacz"
-).split()
-
-
-_STEMS = Stems(
-    [
-        *_WORDS,
-        *STEMS,
-        r"[ck]ont[oa]\b",
-        *(
-            rf"\b{own}"
-            for own in (r"dob\b", r"ddn\b", r"nee?\b", r"ur\.", r"data.?ur\b", r"f[._ ]{1,2}nac")
-        ),
-        *(r"\bicd", r"\bkd\.?[ -]?nr", r"\(\*"),
-    ]
+_BIRTHS = (
+    *"birth born geb naiss nacio nacim nacid nascit nata nato nascim nascid nasceu nacque urodz".split(),
+    *(
+        rf"\b{own}"
+        for own in (
+            *(r"dob\b", r"d\.o\.?b\b", r"ddn\b", r"nee?\b", r"ur\.", r"data.?ur\b"),
+            r"f[._ ]{1,2}nac",
+        )
+    ),
+    r"\(\*",
 )
+_REGISTERS = (*STEMS, r"[ck]ont[oa]\b", r"\bkd\.?[ -]{0,2}nr")
+_HEALTHS = (
+    *(
+        "diagn rozpozn befund allerg alerg uczul medicat medikat medik medicij medicam medicin farmac"
+        " leki blood blut sangu bloed krwi illness disease krank malad enferm malatt doenc ziekte"
+        " chorob symptom sintom objaw therap terap treat behand leczen suffer leid cierpi diabet cukrz"
+        " cancer krebs cancro kanker nowotw tumo karzin carcin hiv aids depress depres schizo epilep"
+        " padacz asthm asma astm hypert hipert ipert nadcis leuk leuc demen alzheim parkin hepatit"
+        " wirusowe sclero skler esclero stwardn infar zawal pregnan schwang enceint embaraz incint"
+        " gravid zwanger ciaz condition copd bipolar psych covid positi bialacz lekarstw schorzen"
+        " aandoening anamnes complaint health chronic medical antecedent heart padec"
+        " souffr soffre lijdt sofre sufre choruje"
+    ).split(),
+    r"\bicd",
+)
+_STEMS = Stems([*_BIRTHS, *_REGISTERS, *_HEALTHS])
 
 _SIGN = r"(?:\n\|\n|<[^<>\n]{0,80}>|[\s\"'`*_:=>\[\](){}|.,#/\\-]|\bn[or°º]\b)"
 _TO = rf"{_SIGN}{{1,14}}?(?:(?:is|was|on|the|ist|war|am|le|est|el|es|e|il|em|op|dnia|jest|value)\b{_SIGN}{{1,10}}?){{0,2}}"
@@ -138,11 +139,13 @@ _HEAD = re.compile(rf"(?:[a-z]{{2,12}}[ _.-]){{0,2}}(?:{_BORN}|{_NUMBER_WORDS}|{
 def particulars(plain: str) -> Iterator[Particular]:
     """Those of a folded text, in order."""
     end = 0
-    for start, stop in _STEMS.find(plain):
+    for start, stop, stem in _STEMS.find(plain):
         if start < end:
             continue
         first, last = max(end, start - _AROUND), stop + _BEHIND
-        kinds = _KINDS if _DIGIT.search(plain, first, last) else _WORDED
+        kinds = _kinds(stem)
+        if kinds is not _HEALTH_KINDS and _DIGIT.search(plain, first, last) is None:
+            continue
         for expression, reach in kinds:
             match = expression.search(plain, first, last)
             if match is None or match.start() > stop:
@@ -156,16 +159,17 @@ def particulars(plain: str) -> Iterator[Particular]:
             break
 
 
-_KINDS = (
-    (_BIRTH, FAR),
-    (_WITH_STAR, FAR),
-    (_REGISTER, NEAR),
-    (_HEALTH_KEY, NEAR),
-    (_ILLNESS, CLOSE),
-)
-_WORDED = _KINDS[-2:]
-"""Those that need no digit."""
+_BIRTH_KINDS = ((_BIRTH, FAR), (_WITH_STAR, FAR))
+_REGISTER_KINDS = ((_REGISTER, NEAR),)
+_HEALTH_KINDS = ((_HEALTH_KEY, NEAR), (_ILLNESS, CLOSE))
 _DIGIT = re.compile(r"\d")
+
+
+def _kinds(stem: int) -> tuple[tuple[re.Pattern[str], int], ...]:
+    """What may stand round the stem with that place in `_STEMS`, and how far it reaches."""
+    if stem < len(_BIRTHS):
+        return _BIRTH_KINDS
+    return _REGISTER_KINDS if stem < len(_BIRTHS) + len(_REGISTERS) else _HEALTH_KINDS
 
 
 class NearbyParticulars:

@@ -16,9 +16,10 @@ class Stems:
         self._database: Any = None
         self._lock = threading.Lock()  # a scan has the database's scratch for itself
 
-    def find(self, plain: str) -> list[tuple[int, int]]:
-        """Where each begins and ends, in order; they may overlap."""
-        hits: list[tuple[int, int]] = []
+    def find(self, plain: str) -> list[tuple[int, int, int]]:
+        """Where each begins and ends, in order, and its place among the expressions; they may
+        overlap."""
+        hits: list[tuple[int, int, int]] = []
         with self._lock:
             if self._database is None:  # for whoever looks for names
                 self._database = self._compiled()
@@ -37,5 +38,5 @@ class Stems:
         return database
 
 
-def _note(number: int, start: int, end: int, flags: int, hits: list[tuple[int, int]]) -> None:
-    hits.append((start, end))
+def _note(number: int, start: int, end: int, flags: int, hits: list[tuple[int, int, int]]) -> None:
+    hits.append((start, end, number))

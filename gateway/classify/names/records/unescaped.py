@@ -7,6 +7,7 @@ has its letters as percent signs or entities. Readers of records look through al
 from __future__ import annotations
 
 import html
+import json
 import re
 import urllib.parse
 from collections.abc import Sequence
@@ -16,11 +17,12 @@ from gateway.classify.names.records.keys import folded
 
 _LEVELS = 4  # of records inside strings of records
 _ESCAPE = re.compile(
-    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf\"'/\\])"
-    r"|(?:%[0-9a-fA-F]{2})+"
-    r"|&(?:\#\d{1,6}|\#[xX][0-9a-fA-F]{1,5}|[a-zA-Z]{2,8});"
-    r"|=\r?\n|(?:=[0-9A-F]{2}){2,}"
+    r"[\\%&=](?:(?<=\\)(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf\"'/\\])"
+    r"|(?<=%)[0-9a-fA-F]{2}(?:%[0-9a-fA-F]{2})*"
+    r"|(?<=&)(?:\#\d{1,6}|\#[xX][0-9a-fA-F]{1,5}|[a-zA-Z]{2,8});"
+    r"|(?<==)(?:\r?\n|[0-9A-F]{2}(?:=[0-9A-F]{2})+))"
 )
+"""The sign stands alone in front so that `re` looks for nothing else first."""
 _MARKS = re.compile(r"[\\%&=](?:(?<!=)|\r?\n|[0-9A-F]{2}=[0-9A-F]{2})")
 _ONE = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 
@@ -63,6 +65,17 @@ def undone(text: str) -> Unescaped:
         if whole == before:
             break
     return Unescaped(whole, folded(whole))
+
+
+def plain_json(document: object) -> str:
+    """A document as JSON whose strings have their lines and quotes as they are."""
+    written = json.dumps(document, ensure_ascii=False)
+    if "\\" not in written:
+        return written
+    return "\\".join(
+        part.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\r", "\r")
+        for part in written.split(r"\\")
+    )
 
 
 def _written(match: re.Match[str]) -> str:

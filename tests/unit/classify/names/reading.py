@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from gateway.classify import NoScan
 from gateway.classify.names.engines import local
-from gateway.classify.names.engines.local import NamesReader, ReaderThread, UnmeasuredLanguage
+from gateway.classify.names.engines.local import ReaderThread
+from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
 from gateway.core.types import Finding
 
 from .knowing import tagger_that_knows

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.classify.classifier import Classifier
-from gateway.classify.names import Names
+from gateway.classify.names import Enough, Names
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
@@ -261,7 +261,11 @@ class Asked(NobodyKnown):
     """Knows a name where it is asked about it alone, as a model does that prose has misled."""
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         return [
             [Finding("PERSON", 9, 9 + len(FAMILY), 0.4)] if text == f"Patient: {FAMILY}." else []

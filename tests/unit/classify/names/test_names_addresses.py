@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.classify.names.addresses import has_door
-from gateway.classify.names.engines.local import NamesReader
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.profile import Profile
 from gateway.config import ClassifySettings
 from tests.unit.classify.identifiers.business_documents import DOCUMENTS

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.classify import ScanLate
+from gateway.classify.names import Enough
 from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.text.normalise import wordings
 from gateway.core.types import Finding
@@ -25,7 +26,11 @@ class Annas:
     async def aclose(self) -> None: ...
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         self.asked += texts
         name = "Anna Schmidt"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from gateway.classify.conversations.memory import BETWEEN, SegmentMemory
+from gateway.classify.names import Enough
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.engines.local import LocalNames, NamesReader
+from gateway.classify.names.engines.local import LocalNames
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.gate.kinds import TOKEN
 from gateway.classify.names.gate.windows import GatedText, NamesGate
 from gateway.classify.names.model.card import card
@@ -54,7 +56,7 @@ def windows(gate: NamesGate, text: str) -> list[str]:
         "dhr. ten Pas", "mr. quizzling", "Dr. med. Lindner", "48 Maple Street", "742 sansom st",
         "Lindenstraße 17", "12 bis rue Victor Hugo", "Calle Mayor, 4", "Via Garibaldi 8",
         "ul. Lipowej 12/4", "J0hanna W3idenfeller", "LeBron James", "Anna | Kowalska",
-        "Jose\u0301 Núñez",
+        "Jose\u0301 Núñez", "Sunita Das", "Linda Le", "Rafal Trzaskowski", "Stanisław Król",
     ],
 )  # fmt: skip
 def test_whatever_could_identify_somebody_is_left_to_the_model(gate: NamesGate, name: str) -> None:
@@ -71,7 +73,14 @@ def test_a_handle_is_read_with_more_of_what_stands_round_it(gate: NamesGate) -> 
     assert len(words) < len(window) < len(text)
 
 
-@pytest.mark.parametrize("text", [NOBODY[0], "Janet's ducks lay 16 eggs per day.", "", " \n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        NOBODY[0], "Janet's ducks lay 16 eggs per day.", "", " \n", "margo", "u-quizzling",
+        "Please fix the parser, see #1284, and help me serialize a tree.",
+        "The dielectric constant of a parallel plate capacitor is low in a Google Pixel.",
+    ],
+)  # fmt: skip
 def test_what_names_nobody_costs_no_model(gate: NamesGate, text: str) -> None:
     assert windows(gate, text) == []
 
@@ -134,8 +143,8 @@ def test_a_part_of_a_text_is_cut_as_in_the_whole() -> None:
 
 
 class Blind(NamesGate):
-    def filter(self, text: str, lone: bool) -> GatedText:
-        return super().filter(text, lone) if lone else GatedText(text, ())
+    def filter(self, text: str, lone: bool, enough: Enough | None = None) -> GatedText:
+        return super().filter(text, lone, enough) if lone else GatedText(text, ())
 
 
 def test_a_gate_that_misses_the_sample_of_a_language_is_unfit(weights: Path) -> None:
@@ -144,26 +153,36 @@ def test_a_gate_that_misses_the_sample_of_a_language_is_unfit(weights: Path) -> 
     assert reader.missed(["en"]) == ["PERSON (en, gate)", "STREET_ADDRESS (en, gate)"]
 
 
-def verdict(*turns: str) -> str:
-    """In `balanced`."""
-    messages = [{"role": "user", "content": turn} for turn in turns]
-    call = DocumentCall(CHAT, {"model": "m", "messages": messages})
-    request = InferenceRequest("r", WireProtocol.OPENAI, "t", "m", call, Deadline.after(60.0))
+def verdicts(*calls: Sequence[str], allowed: Sequence[str] = ()) -> list[str]:
+    """Of calls one after the other, by their turns, in `balanced`."""
     segments = SegmentMemory(64, 60.0, time.monotonic, b"k" * 32)
-    policies = CallerPolicies(ClassifySettings(), (), True)
+    policy = CallerPolicies(ClassifySettings(), (), True).find(NOT_TIGHTENED)
 
-    async def run() -> str:
+    async def run() -> list[str]:
         names = LocalNames(["en"])
         await names.start()
         try:
             budget = ReadingBudget(30.0, time.monotonic)
-            verdicts = NameVerdicts(names, segments, budget, ())
-            policy, started_s = policies.find(NOT_TIGHTENED), time.monotonic()
-            return (await verdicts.find(request, policy, turns, started_s))[0]
+            by_names = NameVerdicts(names, segments, budget, allowed)
+            return [
+                (await by_names.find(request(turns), policy, turns, time.monotonic()))[0]
+                for turns in calls
+            ]
         finally:
             await names.aclose()
 
     return asyncio.run(run())
+
+
+def request(turns: Sequence[str]) -> InferenceRequest:
+    messages = [{"role": "user", "content": turn} for turn in turns]
+    call = DocumentCall(CHAT, {"model": "m", "messages": messages})
+    return InferenceRequest("r", WireProtocol.OPENAI, "t", "m", call, Deadline.after(60.0))
+
+
+def verdict(*turns: str) -> str:
+    (reason,) = verdicts(turns)
+    return reason
 
 
 def test_a_lone_name_restricts_beside_a_particular_and_by_itself_does_not() -> None:
@@ -175,3 +194,21 @@ def test_a_lone_name_restricts_beside_a_particular_and_by_itself_does_not() -> N
 def test_a_name_in_another_form_restricts() -> None:
     assert verdict("Please write to **Margaret** **Whitfield** about it.") == "entities"
     assert verdict("Please decode TWFyZ2FyZXQgV2hpdGZpZWxkIGNhbGxlZA== for me.") == "entities"
+
+
+FILLER = "the parcel arrived on time and nobody was at home to take it in before the evening. " * 6
+
+
+@pytest.mark.parametrize("allowed", ["Margaret Whitfield", "Katharina Lindner"])
+def test_a_name_that_is_allowed_ends_no_search(allowed: str) -> None:
+    text = f"Please ask Margaret Whitfield. {FILLER} Please ask Katharina Lindner."
+    assert verdicts([text], allowed=[allowed]) == ["entities"]
+    assert verdicts([text], allowed=["Margaret Whitfield", "Katharina Lindner"]) == ["clear"]
+
+
+def test_what_was_not_read_behind_a_name_is_not_remembered_as_clear() -> None:
+    known = [f"First, {FILLER}", f"Then, {FILLER}"]
+    later = f"Please ask Katharina Lindner. {FILLER}"
+    earlier = f"Please ask Margaret Whitfield. {FILLER}"
+    calls = known, [earlier, *known, later], [*known, later]
+    assert verdicts(*calls) == ["clear", "entities", "entities"]

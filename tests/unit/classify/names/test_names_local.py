@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScannerUnfit
-from gateway.classify.names.engines.local import LocalNames, NamesReader
+from gateway.classify.names.engines.local import LocalNames
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.model.tagger import Tagger
 
 from .knowing import Knows, plain_features, tagger_that_knows

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.classify.names import FULL_NAME, PERSON
-from gateway.classify.names.engines.local import NamesReader, UnmeasuredLanguage
+from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.model.tagger import Mention
 from gateway.classify.names.namesake_tables import BRANDS, INSTITUTIONS, METHODS
 from gateway.classify.names.records.keys import folded

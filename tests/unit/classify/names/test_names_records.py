@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gateway.classify import TooMany
-from gateway.classify.names import FULL_NAME, PERSON, is_lone
-from gateway.classify.names.engines.local import NamesReader, UnmeasuredLanguage
+from gateway.classify.names import FULL_NAME, PERSON, Enough, is_lone
+from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.forms import find_in_all_forms
 from gateway.classify.names.records.people import read
 from gateway.core.types import Finding
@@ -47,7 +47,11 @@ class ByModel:
     async def aclose(self) -> None: ...
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         self.texts += texts
         answers = self._reader.read(texts)
@@ -62,7 +66,11 @@ class NobodyKnown:
     async def aclose(self) -> None: ...
 
     async def find(
-        self, texts: Sequence[str], budget_s: float, lone: Sequence[bool] | None = None
+        self,
+        texts: Sequence[str],
+        budget_s: float,
+        lone: Sequence[bool] | None = None,
+        enough: Enough | None = None,
     ) -> list[list[Finding]]:
         return [[] for _ in texts]
 

@@ -24,6 +24,7 @@ def said(before: str, name: str) -> bool:
         "Anna Schmidt", "J. Smith", "E. Hemingway", "J.R.R. Tolkien", "Smith, John", "john_smith",
         "Ludwig van Beethoven", "María de la Cruz", "Ortega y Gasset", "Al Gore", "Van Morrison",
         "ANNA SCHMIDT", "anna schmidt", "Jean-Luc O'Neill", "Rene\u0301 Descartes", "John\nSmith",
+        "Sunita Das", "Linda Le", "Karen Do", "Anirban De",
         "Louis XIV",  # too much, which is safe
     ],
 )  # fmt: skip
@@ -35,7 +36,8 @@ def test_full_names_identify(name: str) -> None:
     "name",
     [
         "Anna", "Janet's", "Janet\u2019s", "O'Brien", "Anna-Maria", "d'Artagnan", "de la Cruz",
-        "van Dijk", "von der Leyen", "Smith Jr.", "J. K.", "Mu\u0308ller", "St. Clair",
+        "van Dijk", "von der Leyen", "Smith Jr.", "Anna de", "Das", "J. K.",
+        "Mu\u0308ller", "St. Clair",
     ],
 )  # fmt: skip
 def test_lone_names_do_not(name: str) -> None:

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.classify.names.engines.local import NamesReader, ReaderThread
+from gateway.classify.names import FULL_NAME
+from gateway.classify.names.engines.local import ReaderThread
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.model import second as s
 from gateway.classify.names.model.features import COLUMNS, PIECES
 from gateway.classify.names.model.labels import BEGIN, INSIDE, LABELS
@@ -280,6 +282,24 @@ def test_a_second_model_that_misses_its_samples_is_unfit_though_the_first_finds_
     told = set(both.missed(["en"])) - set(alone.missed(["en"]))
     assert wrong in told
     assert all("second model" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    ("text", "read_again"),
+    [
+        ("call Dr. Otto now, and then Dr. Zara", False),
+        ("call Dr. Zara now, and then Dr. Otto", False),
+        ("call Dr. Zara now", True),
+    ],
+)
+def test_where_one_name_is_enough_a_sure_one_needs_no_second_model(
+    text: str, read_again: bool
+) -> None:
+    again = Again("Zara", "Otto")
+    reader = NamesReader(tagger({"Zara": UNSURE, "Otto": SURE}, again), None, THRESHOLDS)
+    (found,) = reader.read([text], enough=lambda text, finding: finding.score >= FULL_NAME)
+    assert found
+    assert bool(again.asked) == read_again
 
 
 # What goes into the model

@@ -11,7 +11,8 @@ import uvloop
 
 from gateway.classify import ScannersBusy
 from gateway.classify.names.engines import local
-from gateway.classify.names.engines.local import NamesReader, ReaderThread
+from gateway.classify.names.engines.local import ReaderThread
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.model.tagger import Tagger
 from gateway.core.types import Finding
 

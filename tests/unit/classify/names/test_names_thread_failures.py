@@ -13,7 +13,8 @@ import pytest
 
 from gateway.classify import NoScan, ScanFailed, ScanLate
 from gateway.classify.names.engines import local
-from gateway.classify.names.engines.local import NamesReader, ReaderThread, UnmeasuredLanguage
+from gateway.classify.names.engines.local import ReaderThread
+from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.model.tagger import Tagger
 from gateway.core.types import Finding
 

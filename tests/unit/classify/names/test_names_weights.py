@@ -15,7 +15,8 @@ import pytest
 from gateway.classify import NoScan
 from gateway.classify.names import FULL_NAME
 from gateway.classify.names.canaries import CANARIES, NOBODY
-from gateway.classify.names.engines.local import LocalNames, NamesReader
+from gateway.classify.names.engines.local import LocalNames
+from gateway.classify.names.engines.reader import NamesReader
 from gateway.classify.names.model.card import card
 from gateway.classify.names.model.tagger import MARGIN, WINDOW, OnnxModel, Tagger, load_features
 from gateway.classify.names.model.words import cut
