@@ -1,0 +1,147 @@
+"""A text held against all categories: by the words of tables, and by the sentences that examples
+are near to, in the text as it stands and in the forms in which it may be read (C4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gateway.classify import ScanFailed
+from gateway.classify.categories import PREFIX, examples
+from gateway.classify.categories.chunks import spans
+from gateway.classify.categories.embeddings import EmbeddingModel, LocalEmbeddings, Vectors
+from gateway.classify.categories.nearness import Nearness, fit
+from gateway.classify.categories.values import ValueTable
+from gateway.classify.categories.words import words
+from gateway.classify.conversations.memory import BETWEEN
+from gateway.classify.text import normalise
+from gateway.config import ClassifySettings
+from gateway.core.types import Finding
+
+_AT_ONCE = 64  # parts of a text, between two looks at the clock
+_SOLID = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """Known by a table of values, or by what is near to examples."""
+
+    name: str
+    table: ValueTable | None = None
+    nearness: Nearness | None = None
+
+    @property
+    def threshold(self) -> float:
+        return 1.0 if self.nearness is None else self.nearness.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How near a part of a text is to a category: 0 to 1."""
+
+    category: Category
+    start: int
+    end: int
+    score: float
+
+
+class Matcher:
+    def __init__(self, categories: Sequence[Category], embeddings: EmbeddingModel | None) -> None:
+        self.categories = categories
+        self._tables = [(c, c.table) for c in categories if c.table is not None]
+        self._near = [(c, c.nearness) for c in categories if c.nearness is not None]
+        self._embeddings = embeddings
+
+    @classmethod
+    def load(cls, settings: ClassifySettings) -> Matcher:
+        """Takes a second or two where there are examples. Raises ScannerUnfit."""
+        embeddings = LocalEmbeddings(settings.embeddings) if settings.embeddings else None
+        categories: list[Category] = []
+        benign: Vectors | None = None
+        for name, its in settings.categories.items():
+            if its.values is not None and its.key_file is not None:
+                categories.append(Category(name, ValueTable.load(its.values, its.key_file)))
+            elif its.examples is not None and embeddings is not None:
+                if benign is None:
+                    benign = embeddings.embed(examples.benign())
+                own = embeddings.embed(examples.read_examples(its.examples))
+                nearness = fit(name, own, benign, its.threshold)
+                categories.append(Category(name, nearness=nearness))
+        return cls(categories, embeddings)
+
+    @property
+    def needs_model(self) -> bool:
+        return bool(self._near)
+
+    def findings(self, text: str, go_on: Callable[[], None] = lambda: None) -> list[Finding]:
+        """What counts for its category; `go_on` may raise, to stop what takes too long."""
+        return [
+            Finding(PREFIX + match.category.name, match.start, match.end, match.score)
+            for match in self.matches(text, go_on)
+            if match.score >= match.category.threshold
+        ]
+
+    def matches(self, text: str, go_on: Callable[[], None] = lambda: None) -> Iterator[Match]:
+        """All parts with their scores, values of tables first. Raises ScanFailed."""
+        # guard: C22.forms -> pieces: tuple[normalise.NormalisedPiece, ...] = ()
+        pieces = normalise.wordings(text)
+        yield from self._values(text, pieces)
+        if self._near:
+            yield from self._nearness(text, pieces, go_on)
+
+    def _values(self, text: str, pieces: Sequence[normalise.NormalisedPiece]) -> Iterator[Match]:
+        if not self._tables:
+            return
+        own = words(text)
+        for category, table in self._tables:
+            for first, last in table.matches(own):
+                yield Match(category, *_place(text, first, last), 1.0)
+        for piece in pieces:
+            own = words(piece.text)
+            for category, table in self._tables:
+                if table.matches(own):
+                    yield Match(category, piece.start, piece.end, 1.0)
+
+    def _nearness(
+        self,
+        text: str,
+        pieces: Sequence[normalise.NormalisedPiece],
+        go_on: Callable[[], None],
+    ) -> Iterator[Match]:
+        places = spans(text)
+        parts = [text[start:end].replace(BETWEEN, "\n") for start, end in places]
+        for piece in pieces:
+            for start, end in spans(piece.text):
+                parts.append(piece.text[start:end])
+                places.append((piece.start, piece.end))
+        for at in range(0, len(parts), _AT_ONCE):
+            go_on()
+            vectors = self._embed(parts[at : at + _AT_ONCE])
+            for category, nearness in self._near:
+                scores = nearness.scores(vectors).tolist()
+                for (start, end), score in zip(places[at : at + _AT_ONCE], scores, strict=True):
+                    yield Match(category, start, end, score)
+
+    def _embed(self, parts: Sequence[str]) -> Vectors:
+        """Raises ScanFailed where the vectors say nothing of the parts."""
+        assert self._embeddings is not None
+        vectors = self._embeddings.embed(parts)
+        # guard: C22.vectors
+        if len(vectors) != len(parts) or not np.isfinite(vectors).all():
+            raise ScanFailed("the embedding model's answer does not fit the question")
+        return vectors
+
+
+def _place(text: str, first: int, last: int) -> tuple[int, int]:
+    """From the start of one word to the end of another, both by their number."""
+    count, start = 0, 0
+    for solid in _SOLID.finditer(text):
+        if count <= first:
+            start = solid.start()
+        count += len(words(solid[0]))
+        if count >= last:
+            return start, solid.end()
+    return start, len(text)
