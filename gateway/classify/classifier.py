@@ -356,7 +356,9 @@ class Classifier:
                 if reason != "clear":
                     return reason, counts
                 read = set(texts)  # a text that stands twice in a call reads differently
-                numbers = self._categories is not None  # else numbers are read already
+                # Patterns have read those, and no name is one.
+                # guard: C22.numbers -> numbers = False
+                numbers = self._categories is not None
                 texts += [
                     t for t in spelled if t not in read and (numbers or t.upper() != t.lower())
                 ]

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gateway.classify import ScannerUnfit
 from gateway.classify.categories import examples
+from gateway.classify.categories.chunks import spans
 from gateway.classify.categories.embeddings import LocalEmbeddings, Vectors
 from gateway.classify.categories.matching import Category, Matcher
 from gateway.classify.categories.nearness import fit
@@ -67,10 +68,12 @@ def share(matcher: Matcher, texts: Sequence[str]) -> float:
     return sum(bool(matcher.findings(text)) for text in texts) / len(texts)
 
 
-def accuracy(model: RememberedModel, calls: dict[str, list[str]]) -> None:
+def accuracy(
+    model: RememberedModel, calls: dict[str, list[str]], counterexamples: Sequence[str]
+) -> None:
     kinds = ["sentences", "in chats", "prompts", *calls]
     print(f"{'category':20} examples  " + "  ".join(f"{kind:>10}" for kind in kinds))
-    benign, clean = model.embed(examples.benign()), prompts()
+    benign, clean = model.embed([*examples.benign(), *counterexamples]), prompts()
     means: dict[int, list[list[float]]] = {}
     for name, texts in TEXTS.items():
         unseen = texts.draw(UNSEEN, 7, unseen=True)
@@ -163,11 +166,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recorded", type=Path, nargs="*", metavar="FILE")
     parser.add_argument("--model", type=Path, default=Path("models/minilm/1"))
+    parser.add_argument(
+        "--counterexamples", type=int, default=0, metavar="N",
+        help="sentences of other chats of each file, as an operator's own harmless texts",
+    )  # fmt: skip
     parser.add_argument("--calls", type=int, default=60, help="of each file")
     args = parser.parse_args()
     calls = {path.stem: recorded(path, args.calls) for path in args.recorded}
+    counterexamples: list[str] = []
+    for path in args.recorded:
+        others = recorded(path, 10 * args.calls)[args.calls :]
+        parts = [text[start:end] for text in others for start, end in spans(text)]
+        counterexamples += random.Random(3).sample(parts, args.counterexamples)
     model = LocalEmbeddings(args.model)
-    accuracy(RememberedModel(model), calls)
+    accuracy(RememberedModel(model), calls, counterexamples)
     cost(model, calls)
 
 

@@ -20,8 +20,12 @@ PREFIX = "category:"
 
 def category_files(settings: ClassifySettings) -> list[Path]:
     """What may change while its name does not."""
-    named = [path for its in settings.categories.values() for path in (its.examples, its.values)]
-    return [path for path in named if path is not None]
+    return [
+        path
+        for its in settings.categories.values()
+        for path in (its.examples, its.counterexamples, its.values)
+        if path is not None
+    ]
 
 
 def file_digest(path: Path) -> str:

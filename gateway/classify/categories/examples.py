@@ -17,7 +17,7 @@ def benign() -> list[str]:
 
 
 def read_examples(path: Path) -> list[str]:
-    """A text a line, or with `.jsonl` an object a line that has `text`. Each counts once. Raises
+    """Examples or counterexamples: a text a line, or with `.jsonl` an object a line that has `text`. Each counts once. Raises
     ScannerUnfit."""
     try:
         lines = _lines(path.read_text("utf-8"))

@@ -68,7 +68,12 @@ class Matcher:
                 if benign is None:
                     benign = embeddings.embed(examples.benign())
                 own = embeddings.embed(examples.read_examples(its.examples))
-                nearness = fit(name, own, benign, its.threshold)
+                harmless = benign
+                if its.counterexamples is not None:
+                    more = examples.read_examples(its.counterexamples)
+                    parts = [text[start:end] for text in more for start, end in spans(text)]
+                    harmless = np.concatenate([benign, embeddings.embed(parts)])
+                nearness = fit(name, own, harmless, its.threshold)
                 categories.append(Category(name, nearness=nearness))
         return cls(categories, embeddings)
 

@@ -55,12 +55,13 @@ class CallerPolicies:
         profile = Profile.from_settings(self._settings, added)
         rules = repr((self.version, profile.name, sorted(profile.types), profile.threshold))
         has_names = self._has_names and not LOOKED_FOR.isdisjoint(profile.types)
+        # guard: C22.more-to-read minus 2
+        has_more = has_names or bool(self._settings.categories)
         return CallerPolicy(
             profile,
             hashlib.sha256(rules.encode()).hexdigest(),
             has_names,
-            # guard: C22.more-to-read -> has_names,
-            has_names or bool(self._settings.categories),
+            has_more,
         )
 
 

@@ -98,6 +98,9 @@ class CategorySettings(Section):
     examples: FilePath | None = Field(
         None, description="5 to 500 texts, one a line, or objects with `text` in a .jsonl file"
     )
+    counterexamples: FilePath | None = Field(
+        None, description="examples: harmless texts like them, beside the built-in ones"
+    )
     threshold: Score | None = Field(
         None, description="examples: the score from which on a text is near; absent: found"
     )
@@ -110,8 +113,9 @@ class CategorySettings(Section):
             raise Contradiction((), "takes one of examples and values")
         if (self.values is None) != (self.key_file is None):
             raise Contradiction((), "values and key_file belong together")
-        if self.threshold is not None and self.examples is None:
-            raise Contradiction(("threshold",), "only examples have one; drop it")
+        for key in ("counterexamples", "threshold"):
+            if getattr(self, key) is not None and self.examples is None:
+                raise Contradiction((key,), "only examples have one; drop it")
         return self
 
 

@@ -104,7 +104,9 @@ def test_a_label_counts_and_does_not_restrict(kit: Any, tmp_path: Path, model: P
             "people": rig.table(tmp_path, VALUES) | {"action": "label"},
         },
     )
-    ((reason, counts),) = verdicts(kit, settings, f"{NAME.text} asks. Dates of the zebra project.")
+    ((reason, counts),) = verdicts(
+        kit, settings, f"{'Words ' * 20}of {NAME.text}. Dates of the zebra project."
+    )
     assert reason == "clear"
     assert counts == {"category:zebra": 1, "category:people": 1}
 
