@@ -21,9 +21,9 @@ from pathlib import Path
 from gateway.classify import ScannerUnfit
 from gateway.classify.categories import examples
 from gateway.classify.categories.chunks import spans
-from gateway.classify.categories.embeddings import LocalEmbeddings, Vectors
-from gateway.classify.categories.matching import Category, Matcher
-from gateway.classify.categories.nearness import fit
+from gateway.classify.categories.embeddings import EmbeddingModel, LocalEmbeddings, Vectors
+from gateway.classify.categories.matching import Category, Matcher, by_examples
+from gateway.classify.categories.piece_vectors import PieceVectors
 from gateway.classify.categories.values import ValueTable, new_key, written
 from gateway.classify.conversations.memory import BETWEEN
 from loadtests.classify.category_texts import TEXTS, chats
@@ -34,7 +34,7 @@ COUNTS, SEEDS, UNSEEN, VALUES = (5, 20, 50), (1, 2, 3), 60, 100_000
 class RememberedModel:
     """Vectors of sentences that were embedded before, so that rules alone are made anew."""
 
-    def __init__(self, model: LocalEmbeddings) -> None:
+    def __init__(self, model: EmbeddingModel) -> None:
         self._model = model
         self._known: dict[str, Vectors] = {}
 
@@ -69,11 +69,16 @@ def share(matcher: Matcher, texts: Sequence[str]) -> float:
 
 
 def accuracy(
-    model: RememberedModel, calls: dict[str, list[str]], counterexamples: Sequence[str]
+    model: EmbeddingModel,
+    pieces: EmbeddingModel,
+    calls: dict[str, list[str]],
+    counterexamples: Sequence[str],
+    *,
+    gated: bool,
 ) -> None:
     kinds = ["sentences", "in chats", "prompts", *calls]
     print(f"{'category':20} examples  " + "  ".join(f"{kind:>10}" for kind in kinds))
-    benign, clean = model.embed([*examples.benign(), *counterexamples]), prompts()
+    harmless, clean = [*examples.benign(), *counterexamples], prompts()
     means: dict[int, list[list[float]]] = {}
     for name, texts in TEXTS.items():
         unseen = texts.draw(UNSEEN, 7, unseen=True)
@@ -82,11 +87,12 @@ def accuracy(
             rows: list[list[float]] = []
             for seed in SEEDS:
                 try:
-                    nearness = fit(name, model.embed(texts.draw(count, seed)), benign)
+                    drawn = texts.draw(count, seed)
+                    category = by_examples(name, drawn, harmless, None, model, pieces)
                 except ScannerUnfit as exc:
                     print(f"drawing {seed}: {exc}")
                     continue
-                matcher = Matcher([Category(name, nearness=nearness)], model)
+                matcher = Matcher([category], model, pieces if gated else None)
                 rows.append([share(matcher, some) for some in sets])
             if rows:
                 mean = [statistics.mean(column) for column in zip(*rows, strict=True)]
@@ -142,11 +148,15 @@ def table() -> ValueTable:
     return made
 
 
-def cost(model: LocalEmbeddings, calls: dict[str, list[str]]) -> None:
-    name, texts = next(iter(TEXTS.items()))
-    nearness = fit(name, model.embed(texts.draw(20, 1)), model.embed(examples.benign()))
+def cost(model: LocalEmbeddings, pieces: PieceVectors, calls: dict[str, list[str]]) -> None:
+    categories = [
+        by_examples(name, texts.draw(20, 1), examples.benign(), None, model, pieces)
+        for name, texts in TEXTS.items()
+    ]
     matchers = {
-        "examples": Matcher([Category(name, nearness=nearness)], model),
+        "examples, by the model alone": Matcher(categories[:1], model),
+        "examples": Matcher(categories[:1], model, pieces),
+        "examples of three categories": Matcher(categories[:3], model, pieces),
         "table": Matcher([Category("people", table())], None),
         "nothing": Matcher([], None),  # the other forms of the texts, which names are read in, too
     }
@@ -179,8 +189,12 @@ def main() -> None:
         parts = [text[start:end] for text in others for start, end in spans(text)]
         counterexamples += random.Random(3).sample(parts, args.counterexamples)
     model = LocalEmbeddings(args.model)
-    accuracy(RememberedModel(model), calls, counterexamples)
-    cost(model, calls)
+    pieces = PieceVectors(model, examples.benign())
+    known = RememberedModel(model), RememberedModel(pieces)
+    for gated in (False, True):
+        print("with the gate" if gated else "by the model alone")
+        accuracy(*known, calls, counterexamples, gated=gated)
+    cost(model, pieces, calls)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,26 @@ class LocalEmbeddings:
             raise ScannerUnfit(f"classify.embeddings: {path}: {type(exc).__name__}") from None
         self._tokenizer.enable_truncation(_MOST_PIECES)
         self._tokenizer.no_padding()
+        self.vocabulary: int = self._tokenizer.get_vocab_size()
+        around = self._tokenizer.encode("a")
+        own = around.special_tokens_mask.index(0)
+        self._head = around.ids[:own]
+        self._tail = [i for i, s in zip(around.ids, around.special_tokens_mask, strict=True) if s]
+        self._tail = self._tail[own:]
+
+    def pieces(self, texts: Sequence[str]) -> list[list[int]]:
+        """The numbers of each text's word pieces, in order."""
+        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [
+            [piece for part in (encoding, *encoding.overflowing) for piece in part.ids]
+            for encoding in encodings
+        ]
+
+    def embed_pieces(self, pieces: Sequence[int]) -> Vectors:
+        """Of each as a text of its own."""
+        rows = [[*self._head, piece, *self._tail] for piece in pieces]
+        size = _BATCH_PIECES // len(rows[0])
+        return np.concatenate([self._run(rows[at : at + size]) for at in range(0, len(rows), size)])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """A long text's vector is the mean of its parts', of length one."""

@@ -17,8 +17,8 @@ def benign() -> list[str]:
 
 
 def read_examples(path: Path) -> list[str]:
-    """Examples or counterexamples: a text a line, or with `.jsonl` an object a line that has `text`. Each counts once. Raises
-    ScannerUnfit."""
+    """Examples or counterexamples: a text a line, or with `.jsonl` an object a line that has
+    `text`. Each counts once. Raises ScannerUnfit."""
     try:
         lines = _lines(path.read_text("utf-8"))
         texts = [json.loads(line)["text"] for line in lines] if path.suffix == ".jsonl" else lines

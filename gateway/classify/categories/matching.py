@@ -13,7 +13,8 @@ from gateway.classify import ScanFailed
 from gateway.classify.categories import PREFIX, examples
 from gateway.classify.categories.chunks import spans
 from gateway.classify.categories.embeddings import EmbeddingModel, LocalEmbeddings, Vectors
-from gateway.classify.categories.nearness import Nearness, fit
+from gateway.classify.categories.nearness import Nearness, fit, fit_gate
+from gateway.classify.categories.piece_vectors import PieceVectors
 from gateway.classify.categories.values import ValueTable
 from gateway.classify.categories.words import words
 from gateway.classify.conversations.memory import BETWEEN
@@ -32,6 +33,7 @@ class Category:
     name: str
     table: ValueTable | None = None
     nearness: Nearness | None = None
+    gate: Nearness | None = None  # of the vectors of pieces
 
     @property
     def threshold(self) -> float:
@@ -49,8 +51,16 @@ class Match:
 
 
 class Matcher:
-    def __init__(self, categories: Sequence[Category], embeddings: EmbeddingModel | None) -> None:
+    def __init__(
+        self,
+        categories: Sequence[Category],
+        embeddings: EmbeddingModel | None,
+        pieces: EmbeddingModel | None = None,
+    ) -> None:
+        """`pieces`: what the categories' gates go by; without it the model reads everything."""
         self.categories = categories
+        self._pieces = pieces
+        self._gates = [c.gate for c in categories if c.nearness is not None]
         self._tables = [(c, c.table) for c in categories if c.table is not None]
         self._near = [(c, c.nearness) for c in categories if c.nearness is not None]
         self._embeddings = embeddings
@@ -60,22 +70,23 @@ class Matcher:
         """Takes a second or two where there are examples. Raises ScannerUnfit."""
         embeddings = LocalEmbeddings(settings.embeddings) if settings.embeddings else None
         categories: list[Category] = []
-        benign: Vectors | None = None
+        pieces: PieceVectors | None = None
+        benign = examples.benign()
         for name, its in settings.categories.items():
             if its.values is not None and its.key_file is not None:
                 categories.append(Category(name, ValueTable.load(its.values, its.key_file)))
             elif its.examples is not None and embeddings is not None:
-                if benign is None:
-                    benign = embeddings.embed(examples.benign())
-                own = embeddings.embed(examples.read_examples(its.examples))
+                pieces = pieces or PieceVectors(embeddings, benign)
+                own = examples.read_examples(its.examples)
                 harmless = benign
                 if its.counterexamples is not None:
                     more = examples.read_examples(its.counterexamples)
                     parts = [text[start:end] for text in more for start, end in spans(text)]
-                    harmless = np.concatenate([benign, embeddings.embed(parts)])
-                nearness = fit(name, own, harmless, its.threshold)
-                categories.append(Category(name, nearness=nearness))
-        return cls(categories, embeddings)
+                    harmless = [*benign, *parts]
+                categories.append(
+                    by_examples(name, own, harmless, its.threshold, embeddings, pieces)
+                )
+        return cls(categories, embeddings, pieces)
 
     @property
     def needs_model(self) -> bool:
@@ -122,6 +133,8 @@ class Matcher:
             for start, end in spans(piece.text):
                 parts.append(piece.text[start:end])
                 places.append((piece.start, piece.end))
+        kept = self._passed(parts)
+        parts, places = [parts[at] for at in kept], [places[at] for at in kept]
         for at in range(0, len(parts), _AT_ONCE):
             go_on()
             vectors = self._embed(parts[at : at + _AT_ONCE])
@@ -129,6 +142,18 @@ class Matcher:
                 scores = nearness.scores(vectors).tolist()
                 for (start, end), score in zip(places[at : at + _AT_ONCE], scores, strict=True):
                     yield Match(category, start, end, score)
+
+    def _passed(self, parts: Sequence[str]) -> Sequence[int]:
+        """Those that the gate of some category does not hold back."""
+        gates = [gate for gate in self._gates if gate is not None]
+        if self._pieces is None or len(gates) < len(self._gates) or not parts:
+            return range(len(parts))
+        vectors = self._pieces.embed(parts)
+        # guard: C22.gate-vectors gate.scores(vectors) < gate.threshold ->
+        #   ~(gate.scores(vectors) >= gate.threshold)
+        far = [gate.scores(vectors) < gate.threshold for gate in gates]  # no NaN is
+        kept: list[int] = np.flatnonzero(~np.logical_and.reduce(far)).tolist()
+        return kept
 
     def _embed(self, parts: Sequence[str]) -> Vectors:
         """Raises ScanFailed where the vectors say nothing of the parts."""
@@ -138,6 +163,23 @@ class Matcher:
         if len(vectors) != len(parts) or not np.isfinite(vectors).all():
             raise ScanFailed("the embedding model's answer does not fit the question")
         return vectors
+
+
+def by_examples(
+    name: str,
+    own: Sequence[str],
+    harmless: Sequence[str],
+    threshold: float | None,
+    embeddings: EmbeddingModel,
+    pieces: EmbeddingModel,
+) -> Category:
+    """A `threshold` of the operator's has no gate, which would have to be lower, too. Raises
+    ScannerUnfit where the examples are not alike."""
+    nearness = fit(name, embeddings.embed(own), embeddings.embed(harmless), threshold)
+    if threshold is not None:  # guard: C22.own-threshold
+        return Category(name, nearness=nearness)
+    gate = fit_gate(pieces.embed(own), pieces.embed(harmless))
+    return Category(name, nearness=nearness, gate=gate)
 
 
 def _place(text: str, first: int, last: int) -> tuple[int, int]:

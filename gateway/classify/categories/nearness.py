@@ -20,6 +20,8 @@ from gateway.classify.categories.embeddings import Vectors
 RIDGE = 0.1
 """Of 0.003 to 0.3, what tells unseen texts apart best; other kernels do no better."""
 BENIGN_BELOW = 0.99
+GATE_BELOW = 0.7
+"""Of the sentences of recorded chats a third pass, and 99 in 100 of those that are near."""
 LEAST_CAUGHT = 0.5
 
 Floats = npt.NDArray[np.float64]
@@ -43,6 +45,27 @@ class Nearness:
 
 def fit(name: str, examples: Vectors, benign: Vectors, threshold: float | None = None) -> Nearness:
     """`threshold`: the operator's own. Raises ScannerUnfit where the examples are not alike."""
+    rule, near, harmless = _rule(examples, benign)
+    if threshold is None:
+        threshold = round(float(np.quantile(harmless, BENIGN_BELOW)), 3)
+    caught, count = int((near >= threshold).sum()), len(near)
+    if caught < LEAST_CAUGHT * count:
+        raise ScannerUnfit(
+            f"classify.categories.{name}: only {caught} of {count} examples are near to the others "
+            "(leave-one-out); give more that are alike, or lower the threshold"
+        )
+    return Nearness(rule[:-1], float(rule[-1]), threshold, caught, count)
+
+
+def fit_gate(examples: Vectors, benign: Vectors) -> Nearness:
+    """Of vectors that cost little: passes three in ten of the benign prompts, and every example."""
+    rule, near, harmless = _rule(examples, benign)
+    threshold = min(float(np.quantile(harmless, GATE_BELOW)), float(near.min()))
+    return Nearness(rule[:-1], float(rule[-1]), threshold, len(near), len(near))
+
+
+def _rule(examples: Vectors, benign: Vectors) -> tuple[Floats, Floats, Floats]:
+    """The rule, and the scores of examples and benign prompts under the rules of all others."""
     count = len(examples)
     rows = np.concatenate([examples, benign]).astype(np.float64)
     rows = np.c_[rows, np.ones(len(rows))]
@@ -53,15 +76,7 @@ def fit(name: str, examples: Vectors, benign: Vectors, threshold: float | None =
     rule = inverse @ (rows.T @ (weight * wanted))
     own = np.einsum("ij,jk,ik->i", rows, inverse, rows) * weight
     left_out = _as_score((rows @ rule - own * wanted) / (1 - own))
-    if threshold is None:
-        threshold = round(float(np.quantile(left_out[count:], BENIGN_BELOW)), 3)
-    caught = int((left_out[:count] >= threshold).sum())
-    if caught < LEAST_CAUGHT * count:
-        raise ScannerUnfit(
-            f"classify.categories.{name}: only {caught} of {count} examples are near to the others "
-            "(leave-one-out); give more that are alike, or lower the threshold"
-        )
-    return Nearness(rule[:-1], float(rule[-1]), threshold, caught, count)
+    return rule, left_out[:count], left_out[count:]
 
 
 def _as_score(raw: Floats) -> Floats:
