@@ -133,8 +133,8 @@ class Matcher:
             for start, end in spans(piece.text):
                 parts.append(piece.text[start:end])
                 places.append((piece.start, piece.end))
-        kept = self._passed(parts)
-        parts, places = [parts[at] for at in kept], [places[at] for at in kept]
+        passing = self._passed(parts)
+        parts, places = [parts[at] for at in passing], [places[at] for at in passing]
         for at in range(0, len(parts), _AT_ONCE):
             go_on()
             vectors = self._embed(parts[at : at + _AT_ONCE])
@@ -152,8 +152,8 @@ class Matcher:
         # guard: C22.gate-vectors gate.scores(vectors) < gate.threshold ->
         #   ~(gate.scores(vectors) >= gate.threshold)
         far = [gate.scores(vectors) < gate.threshold for gate in gates]  # no NaN is
-        kept: list[int] = np.flatnonzero(~np.logical_and.reduce(far)).tolist()
-        return kept
+        passing: list[int] = np.flatnonzero(~np.logical_and.reduce(far)).tolist()
+        return passing
 
     def _embed(self, parts: Sequence[str]) -> Vectors:
         """Raises ScanFailed where the vectors say nothing of the parts."""

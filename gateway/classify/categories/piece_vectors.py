@@ -19,13 +19,13 @@ class PieceVectors:
         """`harmless`: texts that say how common a piece is."""
         self._model = model
         rows = model.pieces(harmless)
-        seen = np.bincount(
+        counts = np.bincount(
             np.concatenate([np.unique(row) for row in rows]), minlength=model.vocabulary
         )
-        self._weights = np.log((len(rows) + 1) / (seen + 1)).astype(np.float32)
+        self._weights = np.log((len(rows) + 1) / (counts + 1)).astype(np.float32)
         self._vectors: Vectors | None = None  # a row a piece; unused rows take no memory
         self._known = np.zeros(model.vocabulary, bool)
-        self._mean: Vectors = self._rows(np.flatnonzero(seen)).mean(axis=0)
+        self._mean: Vectors = self._rows(np.flatnonzero(counts)).mean(axis=0)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """A row a text, of length one; zeros for a text without a piece."""
