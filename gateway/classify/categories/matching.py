@@ -22,7 +22,7 @@ from gateway.classify.text import normalise
 from gateway.config import ClassifySettings
 from gateway.core.types import Finding
 
-_AT_ONCE = 64  # parts of a text, between two looks at the clock
+_TOGETHER = 64  # parts of a text, between two looks at the clock
 _SOLID = re.compile(r"\S+")
 
 
@@ -135,12 +135,12 @@ class Matcher:
                 places.append((piece.start, piece.end))
         passing = self._passed(parts)
         parts, places = [parts[at] for at in passing], [places[at] for at in passing]
-        for at in range(0, len(parts), _AT_ONCE):
+        for at in range(0, len(parts), _TOGETHER):
             go_on()
-            vectors = self._embed(parts[at : at + _AT_ONCE])
+            vectors = self._embed(parts[at : at + _TOGETHER])
             for category, nearness in self._near:
                 scores = nearness.scores(vectors).tolist()
-                for (start, end), score in zip(places[at : at + _AT_ONCE], scores, strict=True):
+                for (start, end), score in zip(places[at : at + _TOGETHER], scores, strict=True):
                     yield Match(category, start, end, score)
 
     def _passed(self, parts: Sequence[str]) -> Sequence[int]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.classify import ScannerUnfit
-from gateway.classify.categories.words import words
+from gateway.classify.categories.words import size, words
 
 KEY_BYTES = 32
 LONGEST = 8
@@ -64,7 +64,7 @@ def written(values: Iterable[str], key: bytes) -> tuple[bytes, int, int]:
     short = 0
     for value in values:
         own = words(value)[:LONGEST]
-        if sum(map(len, own)) < FEWEST_SIGNS:
+        if size(own) < FEWEST_SIGNS:
             short += 1
             continue
         rows.add(_start(key, own[0]) + bytes([len(own)]) + _whole(key, own))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.classify import ScannerUnfit
-from gateway.classify.categories.values import LONGEST, ValueTable, new_key, written
-from gateway.classify.categories.words import words
+from gateway.classify.categories.values import FEWEST_SIGNS, LONGEST, ValueTable, new_key, written
+from gateway.classify.categories.words import size, words
 from tests.unit.classify.category_rig import table
 
 VALUES = ["Maria Keller", "José Álvarez-Núñez", "PX-204", "Straße 17", "ΑΘΗΝΑ Palace", "4711 Blue"]
@@ -57,7 +57,7 @@ def test_other_words_are_found_nowhere(people: ValueTable, text: str) -> None:
 def test_words_hash_equal_only_if_they_are(
     tmp_path_factory: pytest.TempPathFactory, values: list[str], other: str
 ) -> None:
-    kept = [own for value in values if sum(map(len, own := words(value)[:LONGEST])) >= 4]
+    kept = [own for value in values if size(own := words(value)[:LONGEST]) >= FEWEST_SIGNS]
     if not kept:
         return
     its = table(tmp_path_factory.mktemp("any"), values)
@@ -73,6 +73,22 @@ def test_words_do_not_depend_on_what_they_are_spelled_with(text: str, case: obje
     assert callable(case)
     assert words(unicodedata.normalize("NFD", text)) == words(unicodedata.normalize("NFC", text))
     assert words(" ".join(words(text))) == words(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "other"),
+    [
+        ("张伟", "请问张伟先生在吗", "请问张先生伟大吗"),
+        ("김철수", "어제 김철수가 왔다", "어제 김철이 왔다"),
+        ("田中ガク", "昨日田中ｶﾞｸさんと話した", "昨日田中カクさんと話した"),
+        ("Иванов Пётр", "спросите ИВАНОВ, ПЕТР об этом", "спросите Иванова Петра"),  # noqa: RUF001
+    ],
+)
+def test_a_value_in_another_script(tmp_path: Path, value: str, text: str, other: str) -> None:
+    its = table(tmp_path, [value])
+    made = ValueTable.load(its["values"], its["key_file"])
+    assert made.matches(words(text))
+    assert not made.matches(words(other))
 
 
 def test_a_long_value_is_found_by_its_first_words(tmp_path: Path) -> None:
