@@ -22,7 +22,7 @@ from gateway.classify import ScannerUnfit
 from gateway.classify.categories import examples
 from gateway.classify.categories.chunks import spans
 from gateway.classify.categories.embeddings import EmbeddingModel, LocalEmbeddings, Vectors
-from gateway.classify.categories.matching import Category, Matcher, by_examples
+from gateway.classify.categories.matching import Category, Harmless, Matcher, by_examples
 from gateway.classify.categories.piece_vectors import PieceVectors
 from gateway.classify.categories.values import ValueTable, new_key, written
 from gateway.classify.conversations.memory import BETWEEN
@@ -78,7 +78,8 @@ def accuracy(
 ) -> None:
     kinds = ["sentences", "in chats", "prompts", *calls]
     print(f"{'category':20} examples  " + "  ".join(f"{kind:>10}" for kind in kinds))
-    harmless, clean = [*examples.benign(), *counterexamples], prompts()
+    clean = prompts()
+    harmless = Harmless.embedded([*examples.benign(), *counterexamples], model, pieces)
     means: dict[int, list[list[float]]] = {}
     for name, texts in TEXTS.items():
         unseen = texts.draw(UNSEEN, 7, unseen=True)
@@ -149,8 +150,9 @@ def table() -> ValueTable:
 
 
 def cost(model: LocalEmbeddings, pieces: PieceVectors, calls: dict[str, list[str]]) -> None:
+    harmless = Harmless.embedded(examples.benign(), model, pieces)
     categories = [
-        by_examples(name, texts.draw(20, 1), examples.benign(), None, model, pieces)
+        by_examples(name, texts.draw(20, 1), harmless, None, model, pieces)
         for name, texts in TEXTS.items()
     ]
     matchers = {

@@ -22,7 +22,7 @@ from gateway.classify.text import normalise
 from gateway.config import ClassifySettings
 from gateway.core.types import Finding
 
-_TOGETHER = 64  # parts of a text, between two looks at the clock
+_TOGETHER = 128  # parts of a text, between two looks at the clock
 _SOLID = re.compile(r"\S+")
 
 
@@ -50,6 +50,26 @@ class Match:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Harmless:
+    """Texts that examples are told from, by the model and by their pieces."""
+
+    vectors: Vectors
+    piece_vectors: Vectors
+
+    @classmethod
+    def embedded(
+        cls, texts: Sequence[str], embeddings: EmbeddingModel, pieces: EmbeddingModel
+    ) -> Harmless:
+        return cls(embeddings.embed(texts), pieces.embed(texts))
+
+    def __add__(self, other: Harmless) -> Harmless:
+        return Harmless(
+            np.concatenate([self.vectors, other.vectors]),
+            np.concatenate([self.piece_vectors, other.piece_vectors]),
+        )
+
+
 class Matcher:
     def __init__(
         self,
@@ -71,18 +91,19 @@ class Matcher:
         embeddings = LocalEmbeddings(settings.embeddings) if settings.embeddings else None
         categories: list[Category] = []
         pieces: PieceVectors | None = None
-        benign = examples.benign()
+        benign: Harmless | None = None
         for name, its in settings.categories.items():
             if its.values is not None and its.key_file is not None:
                 categories.append(Category(name, ValueTable.load(its.values, its.key_file)))
             elif its.examples is not None and embeddings is not None:
-                pieces = pieces or PieceVectors(embeddings, benign)
+                pieces = pieces or PieceVectors(embeddings, examples.benign())
+                benign = benign or Harmless.embedded(examples.benign(), embeddings, pieces)
                 own = examples.read_examples(its.examples)
                 harmless = benign
                 if its.counterexamples is not None:
                     more = examples.read_examples(its.counterexamples)
                     parts = [text[start:end] for text in more for start, end in spans(text)]
-                    harmless = [*benign, *parts]
+                    harmless += Harmless.embedded(parts, embeddings, pieces)
                 categories.append(
                     by_examples(name, own, harmless, its.threshold, embeddings, pieces)
                 )
@@ -133,20 +154,20 @@ class Matcher:
             for start, end in spans(piece.text):
                 parts.append(piece.text[start:end])
                 places.append((piece.start, piece.end))
-        passing = self._passed(parts)
-        parts, places = [parts[at] for at in passing], [places[at] for at in passing]
-        for at in range(0, len(parts), _TOGETHER):
+        for first in range(0, len(parts), _TOGETHER):
             go_on()
-            vectors = self._embed(parts[at : at + _TOGETHER])
+            some = [first + at for at in self._passed(parts[first : first + _TOGETHER])]
+            if not some:
+                continue
+            vectors = self._embed([parts[at] for at in some])
             for category, nearness in self._near:
-                scores = nearness.scores(vectors).tolist()
-                for (start, end), score in zip(places[at : at + _TOGETHER], scores, strict=True):
-                    yield Match(category, start, end, score)
+                for at, score in zip(some, nearness.scores(vectors).tolist(), strict=True):
+                    yield Match(category, *places[at], score)
 
     def _passed(self, parts: Sequence[str]) -> Sequence[int]:
         """Those that the gate of some category does not hold back."""
         gates = [gate for gate in self._gates if gate is not None]
-        if self._pieces is None or len(gates) < len(self._gates) or not parts:
+        if self._pieces is None or len(gates) < len(self._gates):
             return range(len(parts))
         vectors = self._pieces.embed(parts)
         # guard: C22.gate-vectors gate.scores(vectors) < gate.threshold ->
@@ -168,17 +189,17 @@ class Matcher:
 def by_examples(
     name: str,
     own: Sequence[str],
-    harmless: Sequence[str],
+    harmless: Harmless,
     threshold: float | None,
     embeddings: EmbeddingModel,
     pieces: EmbeddingModel,
 ) -> Category:
     """A `threshold` of the operator's has no gate, which would have to be lower, too. Raises
     ScannerUnfit where the examples are not alike."""
-    nearness = fit(name, embeddings.embed(own), embeddings.embed(harmless), threshold)
+    nearness = fit(name, embeddings.embed(own), harmless.vectors, threshold)
     if threshold is not None:  # guard: C22.own-threshold
         return Category(name, nearness=nearness)
-    gate = fit_gate(pieces.embed(own), pieces.embed(harmless))
+    gate = fit_gate(pieces.embed(own), harmless.piece_vectors)
     return Category(name, nearness=nearness, gate=gate)
 
 

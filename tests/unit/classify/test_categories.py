@@ -340,3 +340,29 @@ def test_a_reload_takes_what_is_in_the_files_now(tmp_path: Path) -> None:
     assert scanning.fits(settings, (), None)
     rig.table(tmp_path, ["Somebody Else"])
     assert not scanning.fits(settings, (), None)
+
+
+def test_a_long_text_is_read_part_by_part(model: Path, tmp_path: Path) -> None:
+    settings = rig.classify(embeddings=model, categories={"zebra": rig.by_examples(tmp_path)})
+    looks: list[None] = []
+    text = "The recipe calls for two eggs and for flour, and the river flows into the sea. " * 1000
+    matcher = Matcher.load(settings)
+    assert matcher.findings(text, lambda: looks.append(None)) == []
+    assert len(looks) > 5
+
+
+def test_counterexamples_are_told_from_examples(model: Path, tmp_path: Path) -> None:
+    harmless = tmp_path / "harmless.txt"
+    lines = ("drink at the river", "sleep in the grass", "eat in the morning", "run in the hills")
+    harmless.write_text("\n".join(f"the zebra and its young {line}" for line in (*lines, "play")))
+    zebra = rig.by_examples(tmp_path)
+    text = "the zebra and its young rest"
+
+    def near(**more: Any) -> bool:
+        settings = rig.classify(embeddings=model, categories={"zebra": zebra | more})
+        matcher = Matcher.load(settings)
+        assert matcher.findings("dates of the zebra project")
+        return bool(matcher.findings(text))
+
+    assert near()
+    assert not near(counterexamples=harmless)
