@@ -21,6 +21,7 @@ _COMMANDS = (
     "schema",
     "explain",
     "classify",
+    "values",
     "doctor",
     "healthcheck",
     "simulate",
@@ -37,6 +38,7 @@ _MODULES = {
     "import": "settings.importing",  # `import` is no module's name
     "explain": "running.explain",
     "healthcheck": "running.healthcheck",
+    "values": "categories.values",
     "top": "running.top",
 }
 """Of commands that stand in a package."""

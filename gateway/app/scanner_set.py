@@ -4,10 +4,9 @@ seconds to start and are shared by all versions that would have the same."""
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Collection
-from pathlib import Path
 
+from gateway.classify.categories import category_files, file_digest
 from gateway.classify.classifier import Classifier, names_search, scan_pool
 from gateway.classify.conversations.taint import TaintMarks
 from gateway.classify.text.spans import FullFindings
@@ -42,7 +41,14 @@ class Scanning:
         pool = scan_pool(classify, added, replaced)
         taint = None if before is None else before._first.taint
         self._first: Classifier = Classifier(
-            classify, catalog, pool, clock, added=added, names=names, taint=taint, marks=marks
+            classify,
+            catalog,
+            pool,
+            clock,
+            added=added,
+            names=names,
+            taint=taint,
+            marks=marks,
         )
         self.full: FullFindings | None = None
         if pseudonymises(settings) or masks_answers(settings):
@@ -85,15 +91,9 @@ def _key(settings: Settings, added: Collection[Tightening], door: OnPremBackend 
     return classify, _files(classify), frozenset(added), id(door), whole
 
 
-def _files(classify: ClassifySettings) -> tuple[bytes, ...]:
+def _files(classify: ClassifySettings) -> tuple[str, ...]:
     """What is in the files that they name, which may change while their names do not."""
     names = classify.names
     named = (classify.registry, classify.recognizers, names.nlp_configuration, names.recognizers)
-    return tuple(b"" if path is None else _digest(path) for path in named)
-
-
-def _digest(path: Path) -> bytes:
-    try:
-        return hashlib.sha256(path.read_bytes()).digest()
-    except OSError:
-        return b"?"
+    categories = category_files(classify)  # guard: C22.reload -> categories = []
+    return tuple("" if path is None else file_digest(path) for path in (*named, *categories))

@@ -2,8 +2,8 @@
 
 Reason codes: `clear`, `entities`, `labelled`, `tainted`, `taint_lost`, `unscannable:<what>`,
 `over_cap`, `too_many`, `late`, `failed`, `busy`, `undeclared_model`, `tensor_class`,
-`tensors_unknown`, `unmeasured_language`. Only the first is clear, and `public_model`: that of a
-call to a model that the operator has declared public, which is not read.
+`tensors_unknown`, `unmeasured_language`, `category:<name>`. Only the first is clear, and
+`public_model`: that of a call to a model that the operator has declared public, which is not read.
 
 Five stages, each of which can end it. What of the call can be read (text/extract.py): a part that
 cannot restricts it. What is known without reading (conversations/taint.py): its caller's label, and
@@ -12,7 +12,8 @@ nothing in the texts could restrict, and what it does not clear may prove at onc
 So far there is nothing to wait for, and `classify_now` has the verdict on most calls. The scan of
 what was not scanned before, in a worker, up to the first finding that restricts: that says where
 the call goes, and the counts in its record are what was found by then. Names (verdicts/names.py),
-which cost the most, are looked for by `complete`: in a call that would leave the premises.
+and the operator's categories (verdicts/categories.py), which cost the most, are looked for by
+`complete`: in a call that would leave the premises.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ from gateway.core.types import (
 )
 
 if TYPE_CHECKING:
+    from gateway.classify.categories.reader import CategoryReader
     from gateway.classify.names.engines.remote import Door
+    from gateway.classify.verdicts.categories import CategoryVerdicts
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +104,15 @@ def names_search(
     return engines.build(settings, door)
 
 
+def category_reader(settings: ClassifySettings) -> CategoryReader | None:
+    """None where the settings have no categories."""
+    if not settings.categories:
+        return None
+    from gateway.classify.categories.reader import CategoryReader  # numpy; most have none
+
+    return CategoryReader(settings)
+
+
 class Classifier:
     """Never raises but for cancellation: every failure is a restricted call."""
 
@@ -116,10 +128,11 @@ class Classifier:
         taint: Taint | None = None,
         marks: TaintMarks | None = None,
         evidence: Evidence | None = None,
+        categories: CategoryReader | None = None,
     ) -> None:
         """`taint`: what another classifier of this process remembers as restricted; `marks`: what
-        workers have in common of it. `gate` and
-        `evidence` are armed when this one starts, or were with another one of the same pool."""
+        workers have in common of it. `gate` and `evidence` are armed when this one starts, or were
+        with another one of the same pool, which `categories` are of, too."""
         self._settings = settings
         self._max_bytes = settings.max_scan_bytes
         self._added = added
@@ -139,9 +152,15 @@ class Classifier:
         self._by_patterns = PatternVerdicts(
             pool, self._gate, self._evidence, segments, budget, policies.widest
         )
-        self._by_names: NameVerdicts | None = None
+        by_names: NameVerdicts | None = None
         if names is not None:
-            self._by_names = NameVerdicts(names, segments, budget, settings.allow_list)
+            by_names = NameVerdicts(names, segments, budget, settings.allow_list)
+        self._at_door: NameVerdicts | CategoryVerdicts | None = by_names
+        self._categories = category_reader(settings) if categories is None else categories
+        if self._categories is not None:
+            from gateway.classify.verdicts.categories import CategoryVerdicts  # numpy
+
+            self._at_door = CategoryVerdicts(settings, self._categories, by_names, segments, budget)
         self._spelled = SpelledTexts(self._max_bytes, budget)
 
     def for_catalog(self, catalog: Catalog) -> Classifier:
@@ -149,7 +168,7 @@ class Classifier:
         It is started and closed with this one."""
         return Classifier(
             self._settings, catalog, self._pool, self._clock, self._gate, self._added,
-            self._names, self.taint, evidence=self._evidence,
+            self._names, self.taint, evidence=self._evidence, categories=self._categories,
         )  # fmt: skip
 
     def answer_verdicts(self) -> AnswerVerdicts:
@@ -169,6 +188,8 @@ class Classifier:
         await self._pool.start()
         if self._names is not None:
             await self._names.start()
+        if self._categories is not None:
+            await self._categories.start()
         needs = known(getattr(self._pool, "needs", None))
         self._evidence.arm({n.recognizer for n in needs.needs}, self._settings.allow_list)
         await self._gate.arm(needs, canaries.positives(self._settings, self._policies.widest.types))
@@ -177,6 +198,8 @@ class Classifier:
         await self._gate.aclose()
         if self._names is not None:
             await self._names.aclose()
+        if self._categories is not None:
+            await self._categories.aclose()
         await self._pool.aclose()
 
     def classify_now(self, request: InferenceRequest) -> Classification | None:
@@ -227,7 +250,7 @@ class Classifier:
 
     def _is_all(self, request: InferenceRequest, policy: CallerPolicy) -> bool:
         """Whether nothing is left to look for in a call that would leave."""
-        return not policy.has_names and not isinstance(request.payload, TensorCall)
+        return not policy.has_more and not isinstance(request.payload, TensorCall)
 
     def _taken(self) -> _Begun | None:
         begun, self._begun = self._begun, None
@@ -341,12 +364,17 @@ class Classifier:
                 if reason != "clear":
                     return reason, counts
                 read = set(texts)  # a text that stands twice in a call reads differently
-                texts += [t for t in spelled if t not in read and t.upper() != t.lower()]
+                # Patterns have read those, and no name is one.
+                # guard: C22.numbers -> numbers = False
+                numbers = self._categories is not None
+                texts += [
+                    t for t in spelled if t not in read and (numbers or t.upper() != t.lower())
+                ]
         except Unscannable as unread:
             return unread.reason, NOTHING
-        if self._by_names is None or not policy.has_names:
+        if self._at_door is None or not policy.has_more:
             return CLEAR_VERDICT
-        return await self._by_names.find(request, policy, texts, started_s)
+        return await self._at_door.find(request, policy, texts, started_s)
 
     async def _verdict_on_spelled(
         self, request: InferenceRequest, policy: CallerPolicy, spelled: list[str], started_s: float

@@ -27,7 +27,8 @@ from gateway.classify.scan_workers.pool import MAX_BUDGET_S, ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.scanner.together import together
 from gateway.cli import console
-from gateway.config import ClassifySettings
+from gateway.config import ClassifySettings, ConfigError
+from gateway.config.section import known
 from gateway.core import ambient
 from gateway.core.errors import MalformedBody
 from gateway.core.types import Finding, Sensitivity
@@ -35,6 +36,7 @@ from gateway.protocols import strictjson
 
 if TYPE_CHECKING:
     from gateway.classify.names import Names
+    from gateway.cli.categories.scan import CategoryScan
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
 EXIT_INTERRUPTED = 130  # 128 + the number of the signal, as shells do
@@ -56,6 +58,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--config", type=Path, help="settings whose classify section to use (default: ours)"
     )
+    parser.add_argument(
+        "--category", metavar="NAME",
+        help="how near each text is to this category of the settings, in place of findings: "
+        '{"id", "category", "score", "threshold", "verdict", "ms"}',
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="no progress bar; a summary in JSON")
     parser.set_defaults(run=run)
 
@@ -65,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     report = _Report(as_json=args.json)
     try:
         with _opened(args.jsonl) as (source, lines), _progress(args, lines) as advance:
-            asyncio.run(_classify_all(source, settings, report, advance))
+            asyncio.run(_classify_all(source, settings, args.category, report, advance))
     except BrokenPipeError:
         raise  # who reads the verdicts has seen enough
     except OSError as exc:
@@ -83,6 +90,10 @@ def run(args: argparse.Namespace) -> int:
 def _settings(args: argparse.Namespace) -> ClassifySettings:
     """A report may take its time: the longest budget there is, on all cores."""
     settings = console.load_settings(args.config).classify if args.config else ClassifySettings()
+    if args.category is not None and args.category not in settings.categories:
+        raise ConfigError(
+            f"classify.categories: no {args.category!r}; {known(settings.categories)}"
+        )
     changes = {"workers": _cores(), "budget_ms": MAX_BUDGET_S * 1e3}
     if args.profile is not None:
         changes["profile"] = args.profile
@@ -104,7 +115,7 @@ class _Report:
         self.bad_lines = 0
 
     def verdict(self, line: dict[str, Any]) -> None:
-        self._verdicts[line["sensitivity"]] += 1
+        self._verdicts[line["verdict"] if "verdict" in line else line["sensitivity"]] += 1
         print(json.dumps(line, ensure_ascii=False), flush=True)
 
     def bad_line(self, number: int, why: str) -> None:
@@ -115,7 +126,7 @@ class _Report:
         print(message, file=sys.stderr, flush=True)
 
     def summary(self) -> None:
-        counts = {s.value: self._verdicts[s.value] for s in Sensitivity}
+        counts = {s.value: 0 for s in Sensitivity} | self._verdicts
         if self._as_json:
             self.error(json.dumps({**counts, "bad_lines": self.bad_lines}))
         else:
@@ -124,7 +135,11 @@ class _Report:
 
 
 async def _classify_all(
-    source: IO[bytes], settings: ClassifySettings, report: _Report, advance: Any
+    source: IO[bytes],
+    settings: ClassifySettings,
+    category: str | None,
+    report: _Report,
+    advance: Any,
 ) -> None:
     """As many scans at once as there are workers; each verdict as soon as all before it are out,
     so that a program can send a line and wait for its verdict."""
@@ -132,7 +147,7 @@ async def _classify_all(
 
     async def start() -> None:
         async for item in _items(source, report, advance):
-            await running.put(asyncio.create_task(_classify(item, scan)))
+            await running.put(asyncio.create_task(scan.line(item.id, item.text)))
         await running.put(None)
 
     async def run() -> None:
@@ -141,7 +156,14 @@ async def _classify_all(
             advance()
 
     failed: list[BaseException] = []
-    scan = await FullScan.start(settings)
+    scan: FullScan | CategoryScan
+    if category is None:
+        scan = await FullScan.start(settings)
+    else:
+        from gateway.cli.categories.scan import CategoryScan  # numpy
+
+        scan = await CategoryScan.start(settings, category)
+        report.error(scan.summary())
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(start())
@@ -182,6 +204,25 @@ class FullScan:
         pool.grow(settings.workers - 1)
         return cls(settings, profile, pool, names.result())
 
+    async def line(self, id_: Any, text: str) -> dict[str, Any]:
+        started_s = ambient.monotonic_s()
+        findings: list[Finding] = []
+        if len(text.encode("utf-8", "surrogatepass")) > self.settings.max_scan_bytes:
+            reason = "over_cap"
+        else:
+            findings, reason = await self.findings(text)
+        clear = Sensitivity.CLEAR if reason == "clear" else Sensitivity.RESTRICTED
+        return {
+            "id": id_,
+            "sensitivity": clear.value,
+            "findings": [
+                {k: v for k, v in asdict(f).items() if k in ("start", "end", "type", "score")}
+                for f in findings
+            ],
+            "ms": round((ambient.monotonic_s() - started_s) * 1e3, 3),
+            "reason": reason,
+        }
+
     async def findings(self, text: str) -> tuple[list[Finding], str]:
         """And the reason code."""
         budget_s = self.settings.budget_ms / 1e3
@@ -214,26 +255,6 @@ async def _started_names(settings: ClassifySettings, profile: Profile) -> Names 
     if names is not None:
         await names.start()
     return names
-
-
-async def _classify(item: _Item, scan: FullScan) -> dict[str, Any]:
-    started_s = ambient.monotonic_s()
-    findings: list[Finding] = []
-    if len(item.text.encode("utf-8", "surrogatepass")) > scan.settings.max_scan_bytes:
-        reason = "over_cap"
-    else:
-        findings, reason = await scan.findings(item.text)
-    clear = Sensitivity.CLEAR if reason == "clear" else Sensitivity.RESTRICTED
-    return {
-        "id": item.id,
-        "sensitivity": clear.value,
-        "findings": [
-            {k: v for k, v in asdict(f).items() if k in ("start", "end", "type", "score")}
-            for f in findings
-        ],
-        "ms": round((ambient.monotonic_s() - started_s) * 1e3, 3),
-        "reason": reason,
-    }
 
 
 async def _items(source: IO[bytes], report: _Report, advance: Any) -> AsyncIterator[_Item]:

@@ -69,6 +69,7 @@ DOORS = {
     "endpoints.connectors": {"", "egress", "kinds"},
     "classify": {
         "",
+        "categories",
         "classifier",
         "conversations.faded",
         "conversations.taint",

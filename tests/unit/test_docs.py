@@ -38,6 +38,7 @@ from gateway.accounting import triton
 from gateway.accounting.audit.actions import ACTIONS, Actions
 from gateway.accounting.metrics import Metrics
 from gateway.classify import NoScan
+from gateway.classify.categories import PREFIX
 from gateway.classify.conversations import taint
 from gateway.classify.pseudonyms import DOUBTS
 from gateway.classify.pseudonyms.pseudonymiser import PSEUDONYMISED
@@ -365,7 +366,7 @@ def test_every_verdict_is_documented() -> None:
         extract.UNKNOWN_TENSORS,
     }
     verdicts |= {taint.LABELLED, taint.TAINTED, taint.TAINT_LOST, PSEUDONYMISED, PUBLIC_MODEL}
-    assert codes_of("Verdicts") == verdicts | {"unscannable:<what>"}
+    assert codes_of("Verdicts") == verdicts | {"unscannable:<what>", f"{PREFIX}<name>"}
 
 
 def test_every_doubt_about_pseudonyms_is_documented() -> None:

@@ -110,6 +110,8 @@ def verdict(reason: str) -> str:
     what, _, part = reason.partition(":")
     if what == "unscannable":
         return f"it has a part that cannot be read ({part}), so it counts as restricted"
+    if what == "category":
+        return f"it is of the operator's category {part}, which restricts"
     return VERDICTS.get(reason, reason)
 
 

@@ -21,7 +21,7 @@ from stdnum.pl import nip, pesel, regon
 from stdnum.ro import cnp
 
 from gateway.classify.identifiers import Identifier, bare, labelled
-from gateway.classify.labels import GOODS
+from gateway.classify.text.labels import GOODS
 
 
 class GermanTaxId(Identifier):

@@ -12,7 +12,7 @@ from presidio_analyzer import Pattern
 
 from gateway.classify.identifiers import coded
 from gateway.classify.identifiers.documents import DocumentNumber
-from gateway.classify.labels import (
+from gateway.classify.text.labels import (
     CUSTOMER,
     EMPLOYEE,
     STUDENT,

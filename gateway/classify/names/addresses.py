@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from gateway.classify.labels import GOODS
+from gateway.classify.text.labels import GOODS
 
 _DOOR = re.compile(
     r"(?<![\w./\u2013-])(?<!\d,)\d{1,5}[A-JN-Ua-jn-u]?(?:[-/]\d{1,4}[A-Za-z]?)?(?![\w/]|[.,]\d|-\w)"

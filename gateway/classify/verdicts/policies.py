@@ -7,6 +7,7 @@ import importlib.metadata
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from gateway.classify.categories import category_files, file_digest
 from gateway.classify.names import LOOKED_FOR, engines
 from gateway.classify.profile import Profile
 from gateway.config import ClassifySettings
@@ -23,6 +24,7 @@ class CallerPolicy:
     profile: Profile
     version: str
     has_names: bool  # to look for
+    has_more: bool  # names or categories: what is only read in a call that would leave
 
 
 class CallerPolicies:
@@ -53,16 +55,21 @@ class CallerPolicies:
     def _make(self, added: Tightening) -> CallerPolicy:
         profile = Profile.from_settings(self._settings, added)
         rules = repr((self.version, profile.name, sorted(profile.types), profile.threshold))
+        has_names = self._has_names and not LOOKED_FOR.isdisjoint(profile.types)
+        # guard: C22.more-to-read minus 2
+        has_more = has_names or bool(self._settings.categories)
         return CallerPolicy(
             profile,
             hashlib.sha256(rules.encode()).hexdigest(),
-            self._has_names and not LOOKED_FOR.isdisjoint(profile.types),
+            has_names,
+            has_more,
         )
 
 
 def _version(settings: ClassifySettings) -> str:
     """`presidio version/names version/revision/hash of what decides`; lists go in as a hash."""
     rules = settings.model_dump_json(exclude=_BESIDES_VERDICTS)
+    rules += "".join(map(file_digest, category_files(settings)))  # guard: C22.file-version
     digest = hashlib.sha256(rules.encode()).hexdigest()[:12]
     presidio = importlib.metadata.version("presidio-analyzer")
     return f"presidio-{presidio}/{engines.version(settings.names)}/{REVISION}/{digest}"

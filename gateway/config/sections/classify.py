@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, FilePath, model_validator
+from pydantic import BeforeValidator, DirectoryPath, Field, FilePath, model_validator
 
 from gateway.config.section import Contradiction, Count, Name, Positive, ProfileName, Score, Section
 
@@ -85,6 +85,39 @@ class MemorySettings(Section):
     taint_s: Positive = Field(86_400, description="since the last restricted turn")
 
 
+CategoryName = Annotated[str, Field(pattern="^[a-z][a-z0-9_-]*$", max_length=40)]
+
+
+class CategorySettings(Section):
+    """What the operator counts as one kind of data: by examples, or by a table of exact values."""
+
+    action: Literal["restrict", "label"] = Field(
+        "restrict", description="keep such calls on the premises, or count them in their records"
+    )
+    examples: FilePath | None = Field(
+        None, description="5 to 500 texts, one a line, or objects with `text` in a .jsonl file"
+    )
+    counterexamples: FilePath | None = Field(
+        None, description="examples: harmless texts like them, beside the built-in ones"
+    )
+    threshold: Score | None = Field(
+        None, description="examples: the score from which on a text is near; absent: found"
+    )
+    values: FilePath | None = Field(None, description="a table that `spillway values` made")
+    key_file: FilePath | None = Field(None, description="values: the key that it was made with")
+
+    @model_validator(mode="after")
+    def _by_one(self) -> CategorySettings:
+        if (self.examples is None) == (self.values is None):
+            raise Contradiction((), "takes one of examples and values")
+        if (self.values is None) != (self.key_file is None):
+            raise Contradiction((), "values and key_file belong together")
+        for key in ("counterexamples", "threshold"):
+            if getattr(self, key) is not None and self.examples is None:
+                raise Contradiction((key,), "only examples have one; drop it")
+        return self
+
+
 class ClassifySettings(Section):
     """How calls are read for personal data. There is no setting that lets an unread call out."""
 
@@ -103,6 +136,12 @@ class ClassifySettings(Section):
         None, description="pattern recognizers in YAML, beside those of the registry"
     )
     names: NamesSettings = NamesSettings()
+    categories: dict[CategoryName, CategorySettings] = Field(
+        {}, max_length=16, description="of the operator's own, read in calls that would leave"
+    )
+    embeddings: DirectoryPath | None = Field(
+        None, description="categories: a version of the embedding model, such as models/minilm/1"
+    )
     memory: MemorySettings = MemorySettings()
     budget_ms: Positive = Field(
         2000, description="a scan that takes longer makes a call restricted"
@@ -114,3 +153,15 @@ class ClassifySettings(Section):
     answers: Annotated[Literal["off", "report", "restrict"], _OFF] = Field(
         "off", description="what restricts in an answer is counted, or restricts its conversation"
     )
+
+    @model_validator(mode="after")
+    def _has_embeddings(self) -> ClassifySettings:
+        by_examples = [n for n, its in self.categories.items() if its.examples is not None]
+        if by_examples and self.embeddings is None:
+            raise Contradiction(
+                ("categories", by_examples[0], "examples"),
+                "says nothing without classify.embeddings: a model's directory on this machine",
+            )
+        if self.embeddings is not None and not by_examples:
+            raise Contradiction(("embeddings",), "no category has examples; drop it")
+        return self
