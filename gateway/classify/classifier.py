@@ -152,15 +152,17 @@ class Classifier:
         self._by_patterns = PatternVerdicts(
             pool, self._gate, self._evidence, segments, budget, policies.widest
         )
-        by_names: NameVerdicts | None = None
+        self._by_names: NameVerdicts | None = None
         if names is not None:
-            by_names = NameVerdicts(names, segments, budget, settings.allow_list)
-        self._at_door: NameVerdicts | CategoryVerdicts | None = by_names
+            self._by_names = NameVerdicts(names, segments, budget, settings.allow_list)
+        self._at_door: NameVerdicts | CategoryVerdicts | None = self._by_names
         self._categories = category_reader(settings) if categories is None else categories
         if self._categories is not None:
             from gateway.classify.verdicts.categories import CategoryVerdicts  # numpy
 
-            self._at_door = CategoryVerdicts(settings, self._categories, by_names, segments, budget)
+            self._at_door = CategoryVerdicts(
+                settings, self._categories, self._by_names, segments, budget
+            )
         self._spelled = SpelledTexts(self._max_bytes, budget)
 
     def for_catalog(self, catalog: Catalog) -> Classifier:
