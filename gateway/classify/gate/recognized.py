@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
-from presidio_analyzer.predefined_recognizers import IpRecognizer
+from presidio_analyzer.predefined_recognizers import IpRecognizer, MedicalLicenseRecognizer
 
 from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.identifiers import LABELLED, LINKS, payment, world
@@ -23,7 +23,7 @@ from gateway.classify.identifiers.enrolled import (
     StudentNumber,
 )
 from gateway.classify.identifiers.romance import ItalianFiscalCode
-from gateway.classify.identifiers.street import LABELS, StreetAddress
+from gateway.classify.identifiers.street import LABELS, NO_YEAR, StreetAddress
 from gateway.classify.identifiers.telephone import (
     LABEL_BEHIND,
     LABELLED_BEHIND,
@@ -126,6 +126,15 @@ SIGNS = {
     _FISCAL: _FISCAL_TAIL,
 }
 """What stands in every match of expressions that begin with what is in almost any text."""
+_ENGLISH_STREET = _STREETS["English: number, name, street word"]
+CONFIRMED = {
+    # Without the condition on what stands some characters before: a window of the scanner may begin
+    # between them.
+    _ENGLISH_STREET: _ENGLISH_STREET.replace(NO_YEAR, ""),
+    **{pattern.regex: pattern.regex for pattern in MedicalLicenseRecognizer.PATTERNS},
+}
+"""What Python asks after Hyperscan: the expressions with conditions on what follows that everyday
+text meets, and with check digits."""
 
 
 def recognizer_needs(
@@ -172,7 +181,8 @@ def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]
     wanted = wanted.replace(_DOCUMENT_NUMBER, _HEAD_WITH_DIGIT).replace(LINKS, _NO_DIGIT)
     wanted = wanted.replace(PURPOSE, r"[^\d\n.;!?]*")
     flags = int(recognizer.global_regex_flags or 0)
-    return ExpressionNeed(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
+    name, sign = type(recognizer).__name__, SIGNS.get(wanted, "")
+    return ExpressionNeed(name, wanted, flags, words, sign, CONFIRMED.get(wanted, ""))
 
 
 def _required_context(recognizer: PatternRecognizer) -> tuple[str, ...] | None:
