@@ -75,9 +75,11 @@ def _value(expression: str) -> str:
     return expression.partition("(?P<value>")[2].rpartition(")(?![\\w])")[0]
 
 
+_ENROLLED = rf"(?<![^\W_])(?:{WORDS})"
+_ENROLLED_NUMBER = rf"{_ENROLLED}(?![^\W\d_]){_NO_DIGIT}\d(?:[-./]?\d){{3}}"
 NARROWER = {
     **{
-        kind.forms[0].regex: rf"(?<![^\W_])(?:{WORDS})(?![^\W\d_]){_NO_DIGIT}\d(?:[-./]?\d){{3}}"
+        kind.forms[0].regex: _ENROLLED_NUMBER
         for kind in (CustomerNumber, EmployeeNumber, StudentNumber)
     },
     **{
@@ -91,7 +93,7 @@ NARROWER = {
     )[0],
     RecoveryPhrase.forms[0].regex: f"(?i:{PHRASES})",
     NOUN_FORM.regex: NOUN_FORM.regex.partition("(?P<value>")[0] + LEAST,
-    VERB_FORM.regex: (rf"(?<![\w-])(?:{VERBS})(?: {{1,3}}[^\W\d_]+[,:?]?)*[ :]{{1,3}}{LEAST}"),
+    VERB_FORM.regex: VERB_FORM.regex.partition("(?P<value>")[0] + LEAST,
     LABELLED_BEHIND.regex: rf"\d(?:{LABEL_BEHIND})",
     _ADDRESS_4: _PUBLIC_4,
     rf"{_SHARED_KEY}|(?<=[?&]sig=)[\w%+/-]{{40,100}}": (
@@ -124,6 +126,7 @@ SIGNS = {
     **dict.fromkeys(_ADDRESS_6, _TWO_COLONS),
     _STREETS["beside its words"]: rf"(?<!\w){LABELS}[\s:*\"']",
     _FISCAL: _FISCAL_TAIL,
+    _ENROLLED_NUMBER: _ENROLLED,
 }
 """What stands in every match of expressions that begin with what is in almost any text."""
 _ENGLISH_STREET = _STREETS["English: number, name, street word"]
