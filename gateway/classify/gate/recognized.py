@@ -30,7 +30,6 @@ from gateway.classify.identifiers.telephone import (
     LEAST,
     NOUN_FORM,
     VERB_FORM,
-    VERBS,
 )
 
 # Expressions that also match everyday text ("in 20 pencils and 3"), and what more their recognizers
