@@ -9,12 +9,14 @@ import logging
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import hyperscan
 import orjson
 
 from gateway.classify import ScannerUnfit
+from gateway.classify.gate.confirmation import Confirmation
 from gateway.classify.gate.database import PatternDatabase, Signs
 from gateway.classify.gate.gate import Gate
 from gateway.classify.gate.needs import UNKNOWN, Needs
@@ -121,7 +123,9 @@ def known(needs: object) -> Needs:
 
 
 def _name(needs: Needs) -> str:
-    rows = [("\0".join((n.expression, n.sign, *n.words)), n.flags) for n in needs.needs]
+    rows = [
+        ("\0".join((n.expression, n.sign, n.confirmed, *n.words)), n.flags) for n in needs.needs
+    ]
     return fingerprint(rows, "gate")
 
 
@@ -146,7 +150,10 @@ def dump(gate: Gate) -> bytes:
         [sorted(database.stops) for database in places.values()],
         parts.ascii.asks,
         sorted(parts.ascii.near),
-        [(question.checks, question.around) for question in parts.questions],
+        [
+            (question.checks, question.around, [*question.confirmations.items()])
+            for question in parts.questions
+        ],
     ]
     blobs = [database.dump() for database in places.values()]
     classes = zlib.compress(parts.alphabet.classes, 6)
@@ -168,11 +175,15 @@ def load(dumped: bytes) -> Gate:
             Signs(next(groups), next(groups), tuple(asks), frozenset(near)),
             Signs(next(groups), next(groups), tuple(asks), frozenset(near)),
             tuple(
-                TriggerExpressions(next(groups), tuple(checks), around)
-                for checks, around in questions
+                TriggerExpressions(next(groups), tuple(checks), around, _confirmations(rows))
+                for checks, around, rows in questions
             ),
         )
     )
+
+
+def _confirmations(rows: Iterable[tuple[int, dict[str, Any]]]) -> dict[int, Confirmation]:
+    return {at: Confirmation(**fields) for at, fields in rows}
 
 
 def _blobs(dumped: bytes) -> Iterator[bytes]:

@@ -214,7 +214,9 @@ _KINDS = (
     _EvidenceKind(
         *("AnyCard", "CREDIT_CARD", 1.0), *(_compile_digits(CARD_IN_GROUPS), _number_places, _card)
     ),
-    _EvidenceKind(*("AnyIban", "IBAN_CODE", 1.0), *(_compiled(IBAN), _account_places, iban_in)),
+    _EvidenceKind(  # which begins with its place
+        *("AnyIban", "IBAN_CODE", 1.0), *(_compiled(rf"\G{IBAN}"), _account_places, iban_in)
+    ),
 )
 
 

@@ -28,6 +28,7 @@ _LONGEST_RUN = 2048
 _RUN_CHARS = triggers.RUN_CHARS
 _LIST_CHARS = triggers.LIST_GAP_CHARS + "0123456789"
 _RUN, _LINES, _MARK = TriggerCheck.RUN.value, TriggerCheck.LINES.value, TriggerCheck.MARK.value
+_CONFIRM = TriggerCheck.CONFIRM.value
 _FOLD, _DOUBLED = TriggerCheck.FOLD.value, TriggerCheck.DOUBLED.value
 _CHANGED = frozenset({_FOLD, _DOUBLED, _MARK})
 """What the scanner reads in its plain spelling, too."""
@@ -109,7 +110,7 @@ class _TextInspection:
         runs: list[int] = []
         questions = self._compiled.questions
         for at, ends in signs.near.items():
-            if self._matches_near(at, ends, encoded):
+            if self._matches_near(at, ends, text, encoded):
                 return None
         for at in signs.questions:
             question = questions[at]
@@ -121,8 +122,13 @@ class _TextInspection:
             if hits is None:
                 return None
             for number, end in hits:
-                checks.add(outcomes[number])
-                if outcomes[number] == _RUN:
+                outcome = outcomes[number]
+                if outcome == _CONFIRM:
+                    if question.confirmations[number].holds(text):  # guard: C14.confirm-match
+                        return None
+                    continue
+                checks.add(outcome)
+                if outcome == _RUN:
                     runs.append(end)
         parts = (text[max(0, start - 1) : end + 2] for start, end in _spans(text, runs, _RUN_CHARS))
         if any(map(self.says_something, parts)):
@@ -140,14 +146,20 @@ class _TextInspection:
                 self._runs.add(run)
         return False
 
-    def _matches_near(self, at: int, ends: Sequence[int], encoded: bytes) -> bool:
+    def _matches_near(self, at: int, ends: Sequence[int], text: str, encoded: bytes) -> bool:
         """Whether an expression of a question matches near one of the ends of its sign."""
         question = self._compiled.questions[at]
         windows = [(at, window) for window in near(encoded, ends, question.around)]
         new = [window for window in windows if window not in self._windows]
-        self._windows.update(new)
+        if not new:
+            return False
         joined = _BETWEEN.encode().join([window for _, window in new])
-        return bool(new) and scan_all(question.databases, joined) is None
+        hits = scan_all(question.databases, joined)
+        if not hits:
+            self._windows.update(new)
+            return hits is None
+        # guard: C14.confirm-match -> return False
+        return any(question.confirmations[number].holds(text) for number, _ in hits)
 
     def _has_codes(self, text: str, spans: Sequence[tuple[int, int]]) -> bool:
         for start, end in spans:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionNeed:
     """One expression that a recognizer needs a match of. `words`: and one of these before it.
-    `sign`: stands wherever the expression matches, and costs less to look for."""
+    `sign`: stands wherever the expression matches, and costs less to look for. `confirmed`: the
+    expression that Python asks after Hyperscan (confirmation.py), where one does."""
 
     recognizer: str
     expression: str
     flags: int
     words: tuple[str, ...] = ()
     sign: str = ""
+    confirmed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +29,15 @@ class Needs:
 
     def packed(self) -> dict[str, Any]:
         """For the way from the scanner's process."""
-        rows = [[n.recognizer, n.expression, n.flags, n.words, n.sign] for n in self.needs]
-        return {"needs": rows, "unknown": self.unknown}
+        return {"needs": [astuple(need) for need in self.needs], "unknown": self.unknown}
 
     @classmethod
     def unpack(cls, packed: Any) -> Needs:
         """Whatever does not read as such is unknown."""
         try:
             needs = tuple(
-                ExpressionNeed(str(r), str(e), int(f), tuple(w), str(s))
-                for r, e, f, w, s in packed["needs"]
+                ExpressionNeed(str(r), str(e), int(f), tuple(w), str(s), str(c))
+                for r, e, f, w, s, c in packed["needs"]
             )
             return cls(needs, tuple(packed["unknown"]))
         except (KeyError, TypeError, ValueError):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import hyperscan
 
 from gateway.classify.gate import necessary, triggers
+from gateway.classify.gate.confirmation import Confirmation
 from gateway.classify.gate.database import (
     A_DIGIT,
     A_LIST,
@@ -53,6 +54,8 @@ class TriggerExpressions:
     databases: tuple[PatternDatabase, ...]
     checks: tuple[int, ...]  # of TriggerCheck
     around: int = 0
+    confirmations: Mapping[int, Confirmation] = field(default_factory=dict)
+    """By the place of the expression whose matches they confirm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class _SignGroup:
 
     signs: tuple[Node, ...]
     sought: tuple[tuple[DatabaseExpression, TriggerCheck], ...]
+    confirmations: Mapping[int, Confirmation]  # by the place in `sought`
     family: str  # signs of one are looked for in one database
     farthest: int = 0  # characters, up to which matches are looked for near their sign
 
@@ -81,6 +85,8 @@ class _SignGroup:
     @property
     def settled(self) -> bool:
         """Whether a sign of them says it all."""
+        if self.confirmations:
+            return False
         return all(self.signs == (sought.node,) and not sought.each for sought, _ in self.sought)
 
     @property
@@ -135,6 +141,7 @@ def _trigger_groups(listed: Iterable[Trigger]) -> Iterator[_SignGroup]:
         yield _SignGroup(
             tuple(parse(expression, flags) for expression in expressions),
             tuple((_sign(trigger), trigger.check) for trigger in own),
+            {},
             own[0].family,
         )
 
@@ -142,26 +149,38 @@ def _trigger_groups(listed: Iterable[Trigger]) -> Iterator[_SignGroup]:
 def _number_groups(own: Sequence[tuple[ExpressionNeed, Node]]) -> Iterator[_SignGroup]:
     if own:
         sign = next(t for t in triggers.all_triggers() if t.name == triggers.NUMBER)
-        sought = tuple((_sought(need, node), TriggerCheck.FIRE) for need, node in own)
-        yield _SignGroup((_parsed(sign),), sought, sign.family, _NEAR_NUMBER)
+        yield _group(_parsed(sign), own, sign.family, _NEAR_NUMBER)
 
 
 def _need_groups(own: Iterable[tuple[ExpressionNeed, Node]]) -> Iterator[_SignGroup]:
-    same_sign: dict[tuple[str, int], list[DatabaseExpression]] = {}
+    same_sign: dict[tuple[str, int], list[tuple[ExpressionNeed, Node]]] = {}
     for need, node in own:
-        sought = _sought(need, node)
         if necessary.requires(node, "@"):
-            same_sign.setdefault(("@", 0), []).append(sought)
+            same_sign.setdefault(("@", 0), []).append((need, node))
         elif need.sign:
-            same_sign.setdefault((need.sign, need.flags), []).append(sought)
+            same_sign.setdefault((need.sign, need.flags), []).append((need, node))
         else:
             sign = node if need.words else necessary.telling(node)
-            yield _SignGroup((sign,), ((sought, TriggerCheck.FIRE),), _family(need, sign))
+            yield _group(sign, [(need, node)], _family(need, sign))
     for (written, flags), together in same_sign.items():
-        alternatives = tuple((sought, TriggerCheck.FIRE) for sought in together)
         sign = parse(written, flags)
         begins = necessary.starts_with_mark(sign) or necessary.starts_with_words(sign)
-        yield _SignGroup((sign,), alternatives, WORDS if begins else _run_family(sign), _NEAR)
+        yield _group(sign, together, WORDS if begins else _run_family(sign), _NEAR)
+
+
+def _group(
+    sign: Node, own: Sequence[tuple[ExpressionNeed, Node]], family: str, farthest: int = 0
+) -> _SignGroup:
+    confirmations = {
+        at: Confirmation(need.recognizer, need.confirmed, need.flags)
+        for at, (need, _) in enumerate(own)
+        if need.confirmed
+    }
+    sought = tuple(
+        (_sought(need, node), TriggerCheck.CONFIRM if at in confirmations else TriggerCheck.FIRE)
+        for at, (need, node) in enumerate(own)
+    )
+    return _SignGroup((sign,), sought, confirmations, family, farthest)
 
 
 def _family(need: ExpressionNeed, sign: Node) -> str:
@@ -237,7 +256,7 @@ def _question(one: _SignGroup, class_bytes: BytesFor) -> TriggerExpressions:
     if one.settled:
         return TriggerExpressions((), checks)
     databases = _groups([sought for sought, _ in one.sought], class_bytes)
-    return TriggerExpressions(databases, checks, one.around)
+    return TriggerExpressions(databases, checks, one.around, one.confirmations)
 
 
 def _groups(
@@ -320,4 +339,4 @@ def _is_number(need: ExpressionNeed, node: Node) -> bool:
 
 def _sought(need: ExpressionNeed, node: Node) -> DatabaseExpression:
     wanted = necessary.near_words(need.words, node) if need.words else node
-    return DatabaseExpression(need.recognizer, wanted, stops=True)
+    return DatabaseExpression(need.recognizer, wanted, stops=not need.confirmed)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer
-from presidio_analyzer.predefined_recognizers import IpRecognizer
+from presidio_analyzer.predefined_recognizers import IpRecognizer, MedicalLicenseRecognizer
 
 from gateway.classify.gate.needs import ExpressionNeed, Needs
 from gateway.classify.identifiers import LABELLED, LINKS, payment, world
@@ -23,14 +23,13 @@ from gateway.classify.identifiers.enrolled import (
     StudentNumber,
 )
 from gateway.classify.identifiers.romance import ItalianFiscalCode
-from gateway.classify.identifiers.street import LABELS, StreetAddress
+from gateway.classify.identifiers.street import LABELS, NO_YEAR, StreetAddress
 from gateway.classify.identifiers.telephone import (
     LABEL_BEHIND,
     LABELLED_BEHIND,
     LEAST,
     NOUN_FORM,
     VERB_FORM,
-    VERBS,
 )
 
 # Expressions that also match everyday text ("in 20 pencils and 3"), and what more their recognizers
@@ -75,9 +74,11 @@ def _value(expression: str) -> str:
     return expression.partition("(?P<value>")[2].rpartition(")(?![\\w])")[0]
 
 
+_ENROLLED = rf"(?<![^\W_])(?:{WORDS})"
+_ENROLLED_NUMBER = rf"{_ENROLLED}(?![^\W\d_]){_NO_DIGIT}\d(?:[-./]?\d){{3}}"
 NARROWER = {
     **{
-        kind.forms[0].regex: rf"(?<![^\W_])(?:{WORDS})(?![^\W\d_]){_NO_DIGIT}\d(?:[-./]?\d){{3}}"
+        kind.forms[0].regex: _ENROLLED_NUMBER
         for kind in (CustomerNumber, EmployeeNumber, StudentNumber)
     },
     **{
@@ -91,7 +92,7 @@ NARROWER = {
     )[0],
     RecoveryPhrase.forms[0].regex: f"(?i:{PHRASES})",
     NOUN_FORM.regex: NOUN_FORM.regex.partition("(?P<value>")[0] + LEAST,
-    VERB_FORM.regex: (rf"(?<![\w-])(?:{VERBS})(?: {{1,3}}[^\W\d_]+[,:?]?)*[ :]{{1,3}}{LEAST}"),
+    VERB_FORM.regex: VERB_FORM.regex.partition("(?P<value>")[0] + LEAST,
     LABELLED_BEHIND.regex: rf"\d(?:{LABEL_BEHIND})",
     _ADDRESS_4: _PUBLIC_4,
     rf"{_SHARED_KEY}|(?<=[?&]sig=)[\w%+/-]{{40,100}}": (
@@ -124,8 +125,18 @@ SIGNS = {
     **dict.fromkeys(_ADDRESS_6, _TWO_COLONS),
     _STREETS["beside its words"]: rf"(?<!\w){LABELS}[\s:*\"']",
     _FISCAL: _FISCAL_TAIL,
+    _ENROLLED_NUMBER: _ENROLLED,
 }
 """What stands in every match of expressions that begin with what is in almost any text."""
+_ENGLISH_STREET = _STREETS["English: number, name, street word"]
+CONFIRMED = {
+    # Without the condition on what stands some characters before: a window of the scanner may begin
+    # between them.
+    _ENGLISH_STREET: _ENGLISH_STREET.replace(NO_YEAR, ""),
+    **{pattern.regex: pattern.regex for pattern in MedicalLicenseRecognizer.PATTERNS},
+}
+"""What Python asks after Hyperscan: the expressions with conditions on what follows that everyday
+text meets, and with check digits."""
 
 
 def recognizer_needs(
@@ -172,7 +183,8 @@ def _need(recognizer: PatternRecognizer, expression: str, words: tuple[str, ...]
     wanted = wanted.replace(_DOCUMENT_NUMBER, _HEAD_WITH_DIGIT).replace(LINKS, _NO_DIGIT)
     wanted = wanted.replace(PURPOSE, r"[^\d\n.;!?]*")
     flags = int(recognizer.global_regex_flags or 0)
-    return ExpressionNeed(type(recognizer).__name__, wanted, flags, words, SIGNS.get(wanted, ""))
+    name, sign = type(recognizer).__name__, SIGNS.get(wanted, "")
+    return ExpressionNeed(name, wanted, flags, words, sign, CONFIRMED.get(wanted, ""))
 
 
 def _required_context(recognizer: PatternRecognizer) -> tuple[str, ...] | None:

@@ -3,7 +3,7 @@
 `FIRE` sends the text to the scanner. The other kinds ask for a second look, in this process: `MARK`
 at the text without its marks, `DOUBLED` with single separators, `FOLD` at all of it folded, `RUN`
 at what a run of base64 or hex says, `LINES` at one that is broken over lines, `NUMBER` at the
-numbers.
+numbers. `CONFIRM` asks Python whether a match of Hyperscan's is one (confirmation.py).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class TriggerCheck(enum.IntEnum):
     MARK = 4
     DOUBLED = 5
     LINES = 6
+    CONFIRM = 7
 
 
 @dataclass(frozen=True, slots=True)

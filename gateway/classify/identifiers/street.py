@@ -53,7 +53,7 @@ _KNOWN = (
     r"|\d+(?:,? \w+)? (?:Supreme|High|District|County|Crown|Circuit|Federal|Appeals?|Tennis) Court)"
 )
 # A year before a street that is known by its name alone: "in 2008 Wall Street fell".
-_NO_YEAR = (
+NO_YEAR = (
     r"(?:(?!(?:1[6-9]|20)\d\d\D)|(?<!\b[Ii]n )(?<![Tt]he )(?<![Ss]ince )(?<!\bof )(?<!\bby )"
     r"(?<!until )(?<!uring )(?<![Aa]fter )(?<![Bb]efore )(?<!his "
     r")(?<!arly )(?<!ate )(?<!\d )(?<!, ))"
@@ -130,14 +130,14 @@ class StreetAddress(Identifier):
     forms: ClassVar[tuple[Pattern, ...]] = (
         Pattern(
             "English: number, name, street word",
-            rf"{_START}{_KNOWN}{_NO_YEAR}\d{{1,6}}[A-Za-z]?(?:-\d{{1,4}})?,? (?:{_NAME} "
+            rf"{_START}{_KNOWN}{NO_YEAR}\d{{1,6}}[A-Za-z]?(?:-\d{{1,4}})?,? (?:{_NAME} "
             rf"|\d{{1,3}}(?:st|nd|rd|th) ){{1,4}}"
             rf"{_ENGLISH}(?!\w)(?:,? (?:N|S|E|W|NE|NW|SE|SW)\b)?(?:,?\s{_FLAT})?",
             0.55,
         ),
         Pattern(
             "English: number, name, rare street word",
-            rf"{_START}{_NO_YEAR}\d{{3,6}} (?:{_NAME} ){{1,2}}{_ENGLISH_RARE}",
+            rf"{_START}{NO_YEAR}\d{{3,6}} (?:{_NAME} ){{1,2}}{_ENGLISH_RARE}",
             0.5,
         ),
         Pattern(

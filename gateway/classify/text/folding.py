@@ -58,7 +58,7 @@ _DOUBLED = {
 }
 """By the pair that each begins with, which `re` finds quickly. What stands beside a match is the
 same behind another's, so their order makes no difference."""
-_PLUSES = re.compile(r"\+{2,4}(?=\d)")
+_PLUSES = re.compile(r"\+\+\+{0,2}(?=\d)")  # whose beginning `re` finds quickly
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CONTROLS = bytes(b for b in range(128) if _CONTROL.match(chr(b)))
 _DIGITS = frozenset(range(10))

@@ -255,24 +255,24 @@ def test_near_a_sign_stands_what_stands_in_the_whole_text(scanner: PresidioScann
     text, however far a label stands from its number."""
     rng = random.Random(3)
     own = [(need, parse(need.expression, need.flags)) for need in scanner.needs().needs]
-    nodes = [node for need, node in own if plan._is_number(need, node)][::4]
-    nodes += [node for need, node in own if need.expression == IBAN]
+    numbers = [node for need, node in own if plan._is_number(need, node)][::4]
+    nodes = [*numbers, *(node for need, node in own if need.expression == IBAN)]
     wanted = Needs(tuple(need for need, node in own if node in nodes))
     compiled = plan.compiled(wanted)
     near_ones = [(at, q) for at, q in enumerate(compiled.questions) if q.around]
     assert len(near_ones) == 2
     matches = 0
     for node in nodes:
+        at, question = near_ones[node not in numbers]
         for more in (3, _MORE) * _TRIES:
             before, behind = (_FILLER[: rng.randrange(len(_FILLER))] for _ in range(2))
             encoded = compiled.alphabet.encode(f"{before} {written(node, rng, more)} {behind}")
             signs = compiled.beyond.find(encoded)
-            for at, question in near_ones:
-                whole = scan_all(question.databases, encoded) is None
-                if signs is not None:
-                    windows = near(encoded, signs.near.get(at, [0]), question.around)
-                    assert whole == any(scan_all(question.databases, w) is None for w in windows)
-                    matches += whole
+            whole = scan_all(question.databases, encoded) is None
+            if signs is not None:
+                windows = near(encoded, signs.near.get(at, [0]), question.around)
+                assert whole == any(scan_all(question.databases, w) is None for w in windows)
+                matches += whole
     assert matches > 5 * len(nodes)
 
 
