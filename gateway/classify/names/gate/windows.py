@@ -33,6 +33,7 @@ _PERSON = (
     rf"Y{_J}[pP]{{0,3}}[CD]",
     rf"C{_J}[GN]",
     rf"D{_J}[GYN]",
+    rf"J(?:'i|c)[CDLB]{_J}{_P}[GYNB]",  # `I'm`, `I am`
     rf"N{_J}[pP]{{0,3}}[CDL]",
     "[NB][pP]{1,3}[FLS]",
     # in adjacent cells or lines, in either order

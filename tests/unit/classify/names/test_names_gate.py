@@ -66,6 +66,14 @@ def test_whatever_could_identify_somebody_is_left_to_the_model(gate: NamesGate, 
     assert len(window) < len(text)
 
 
+@pytest.mark.parametrize("name", ["I'm Quarto Angelo", "I am Bishop Angelo", "I\u2019m Quarto Angelo"])
+def test_who_introduces_himself_is_read_though_he_is_called_by_words(
+    gate: NamesGate, name: str
+) -> None:
+    (window,) = windows(gate, f"Good morning to all of you here. {name}, and we live at the lake.")
+    assert name in window
+
+
 def test_a_handle_is_read_with_more_of_what_stands_round_it(gate: NamesGate) -> None:
     words = "the parcel arrived on time and nobody was at home "
     text = f"{words * 4}so ask @anna_k about it, {words * 4}please. Thanks!"
