@@ -95,5 +95,5 @@ def _files(classify: ClassifySettings) -> tuple[str, ...]:
     """What is in the files that they name, which may change while their names do not."""
     names = classify.names
     named = (classify.registry, classify.recognizers, names.nlp_configuration, names.recognizers)
-    categories = category_files(classify)  # guard: C22.reload -> categories = []
+    categories = category_files(classify)  # guard: C21.reload -> categories = []
     return tuple("" if path is None else file_digest(path) for path in (*named, *categories))

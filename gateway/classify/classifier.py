@@ -367,7 +367,7 @@ class Classifier:
                     return reason, counts
                 read = set(texts)  # a text that stands twice in a call reads differently
                 # Patterns have read those, and no name is one.
-                # guard: C22.numbers -> numbers = False
+                # guard: C21.numbers -> numbers = False
                 numbers = self._categories is not None
                 texts += [
                     t for t in spelled if t not in read and (numbers or t.upper() != t.lower())

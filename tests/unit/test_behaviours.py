@@ -21,7 +21,7 @@ from tests.properties.test_guards_hold_alone import ALL as PLACEMENT
 from tests.simulation.mutations import MUTATIONS
 
 RANGES = {
-    "C": range(13, 23),
+    "C": range(13, 22),
     "D": range(1, 7),
     "S": range(1, 12),
     "A": range(1, 11),

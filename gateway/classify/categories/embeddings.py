@@ -89,7 +89,7 @@ class LocalEmbeddings:
         rows: list[list[int]] = []
         owners: list[int] = []
         for at, encoding in enumerate(self._tokenizer.encode_batch(list(texts))):
-            # guard: C22.long-pieces -> parts = [encoding]
+            # guard: C21.long-pieces -> parts = [encoding]
             parts = [encoding, *encoding.overflowing]
             rows += [part.ids for part in parts]
             owners += [at] * len(parts)

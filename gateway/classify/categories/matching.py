@@ -123,7 +123,7 @@ class Matcher:
 
     def matches(self, text: str, go_on: Callable[[], None] = lambda: None) -> Iterator[Match]:
         """All parts with their scores, values of tables first. Raises ScanFailed."""
-        # guard: C22.forms -> pieces: tuple[normalise.NormalisedPiece, ...] = ()
+        # guard: C21.forms -> pieces: tuple[normalise.NormalisedPiece, ...] = ()
         pieces = normalise.wordings(text)
         yield from self._values(text, pieces)
         if self._near:
@@ -170,7 +170,7 @@ class Matcher:
         if self._pieces is None or len(gates) < len(self._gates):
             return range(len(parts))
         vectors = self._pieces.embed(parts)
-        # guard: C22.gate-vectors gate.scores(vectors) < gate.threshold ->
+        # guard: C21.gate-vectors gate.scores(vectors) < gate.threshold ->
         #   ~(gate.scores(vectors) >= gate.threshold)
         far = [gate.scores(vectors) < gate.threshold for gate in gates]  # no NaN is
         passing: list[int] = np.flatnonzero(~np.logical_and.reduce(far)).tolist()
@@ -180,7 +180,7 @@ class Matcher:
         """Raises ScanFailed where the vectors say nothing of the parts."""
         assert self._embeddings is not None
         vectors = self._embeddings.embed(parts)
-        # guard: C22.vectors
+        # guard: C21.vectors
         if len(vectors) != len(parts) or not np.isfinite(vectors).all():
             raise ScanFailed("the embedding model's answer does not fit the question")
         return vectors
@@ -197,7 +197,7 @@ def by_examples(
     """A `threshold` of the operator's has no gate, which would have to be lower, too. Raises
     ScannerUnfit where the examples are not alike."""
     nearness = fit(name, embeddings.embed(own), harmless.vectors, threshold)
-    if threshold is not None:  # guard: C22.own-threshold
+    if threshold is not None:  # guard: C21.own-threshold
         return Category(name, nearness=nearness)
     gate = fit_gate(pieces.embed(own), harmless.piece_vectors)
     return Category(name, nearness=nearness, gate=gate)

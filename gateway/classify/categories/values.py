@@ -98,7 +98,7 @@ class ValueTable:
             raise ScannerUnfit(
                 f"{path}: is no table of values; make one of a CSV file: spillway values"
             ) from None
-        if check != _whole(key, ["check"]).hex():  # guard: C22.table-key
+        if check != _whole(key, ["check"]).hex():  # guard: C21.table-key
             raise ScannerUnfit(f"{path}: was made with another key than {key_path}")
         if not count or len(rows) != count * _ROW_BYTES:
             raise ScannerUnfit(f"{path}: {'is empty' if not rows else 'is not whole'}")

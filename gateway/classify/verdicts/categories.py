@@ -64,7 +64,7 @@ class CategoryVerdicts:
         try:
             restricted, counts = await self._segments.scan(scope, texts, scan, self._profile)
         except NoScan:
-            if self._types:  # guard: C22.unread-restricts
+            if self._types:  # guard: C21.unread-restricts
                 raise
             restricted, counts = False, {PREFIX + UNREAD: 1}
         reason = next(t for t in self._types if t in counts) if restricted else "clear"

@@ -56,7 +56,7 @@ class CallerPolicies:
         profile = Profile.from_settings(self._settings, added)
         rules = repr((self.version, profile.name, sorted(profile.types), profile.threshold))
         has_names = self._has_names and not LOOKED_FOR.isdisjoint(profile.types)
-        # guard: C22.more-to-read minus 2
+        # guard: C21.more-to-read minus 2
         has_more = has_names or bool(self._settings.categories)
         return CallerPolicy(
             profile,
@@ -69,7 +69,7 @@ class CallerPolicies:
 def _version(settings: ClassifySettings) -> str:
     """`presidio version/names version/revision/hash of what decides`; lists go in as a hash."""
     rules = settings.model_dump_json(exclude=_BESIDES_VERDICTS)
-    rules += "".join(map(file_digest, category_files(settings)))  # guard: C22.file-version
+    rules += "".join(map(file_digest, category_files(settings)))  # guard: C21.file-version
     digest = hashlib.sha256(rules.encode()).hexdigest()[:12]
     presidio = importlib.metadata.version("presidio-analyzer")
     return f"presidio-{presidio}/{engines.version(settings.names)}/{REVISION}/{digest}"

@@ -1,4 +1,4 @@
-"""Calls of the operator's own categories: restricted, or counted, and never left unread (C22)."""
+"""Calls of the operator's own categories: restricted, or counted, and never left unread (C21)."""
 
 from __future__ import annotations
 

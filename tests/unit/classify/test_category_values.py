@@ -1,4 +1,4 @@
-"""Tables of exact values: found in whatever spelling, and in nothing else (C22)."""
+"""Tables of exact values: found in whatever spelling, and in nothing else (C21)."""
 
 from __future__ import annotations
 
