@@ -96,6 +96,7 @@ class WorkerProcess:
         return self._process.returncode is None
 
     async def ask(self, frame: bytes) -> bytes:
+        """Raises ScanFailed when the process has died."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

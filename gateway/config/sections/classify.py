@@ -104,6 +104,10 @@ class ClassifySettings(Section):
         None, description="pattern recognizers in YAML, beside those of the registry"
     )
     names: NamesSettings = NamesSettings()
+    documents: Annotated[
+        Literal["off", "read"],
+        BeforeValidator(lambda given: "off" if given is False else given),  # off, to YAML
+    ] = Field("off", description="read documents and pictures in calls; off: they restrict")
     memory: MemorySettings = MemorySettings()
     budget_ms: Positive = Field(
         2000, description="a scan that takes longer makes a call restricted"

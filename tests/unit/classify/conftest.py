@@ -13,6 +13,7 @@ from gateway.classify.classifier import Classifier
 from gateway.classify.patterns.gate import awaited
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
+from gateway.classify.verdicts.documents import ReadsDocuments
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Clock, Deadline
@@ -68,9 +69,13 @@ MODELS = {
 
 
 def make_classifier(
-    pool: Any, settings: ClassifySettings | None = None, clock: Clock = time.monotonic
+    pool: Any,
+    settings: ClassifySettings | None = None,
+    clock: Clock = time.monotonic,
+    documents: ReadsDocuments | None = None,
 ) -> Classifier:
-    return Classifier(settings or ClassifySettings(), Catalog(models=dict(MODELS)), pool, clock)
+    catalog = Catalog(models=dict(MODELS))
+    return Classifier(settings or ClassifySettings(), catalog, pool, clock, documents=documents)
 
 
 @pytest.fixture

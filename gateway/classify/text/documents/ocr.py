@@ -1,0 +1,70 @@
+"""Text in pictures, by the PP-OCR models that RapidOCR brings (Apache-2.0), on the processor."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidocr import RapidOCR
+
+from gateway.classify.text.documents import PICTURE, Unread
+
+Box = NDArray[np.float32]
+"""The four corners of a text, in pixels."""
+
+_LEAST_SURE = 0.75
+"""Scores of single lines below it are of handwriting, blurred print and drawings."""
+_LONGEST = 2000  # pixels of a side that are read at once; the models were trained on smaller ones
+_OVERLAP = 240
+
+
+@cache
+def _engine() -> RapidOCR:
+    return RapidOCR(
+        params={
+            "Global.log_level": "critical",
+            "Global.text_score": 0.0,
+            "Global.max_side_len": _LONGEST,
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
+
+
+def read(colours: NDArray[np.uint8]) -> tuple[list[str], list[Box]]:
+    """Lines as they stand, from top to bottom, and where each text is. Raises Unread when one
+    is not legible."""
+    texts: list[tuple[Box, str]] = []
+    for left, top in _corners(colours.shape[0], colours.shape[1]):
+        tile = colours[top : top + _LONGEST, left : left + _LONGEST]
+        texts += _read_tile(tile, left, top)
+    return _lines(texts), [box for box, _ in texts]
+
+
+def _corners(height: int, width: int) -> list[tuple[int, int]]:
+    step = _LONGEST - _OVERLAP
+    lefts = range(0, max(1, width - _OVERLAP), step)
+    return [(left, top) for top in range(0, max(1, height - _OVERLAP), step) for left in lefts]
+
+
+def _read_tile(tile: NDArray[np.uint8], left: int, top: int) -> list[tuple[Box, str]]:
+    reply: Any = _engine()(np.ascontiguousarray(tile[:, :, ::-1]))
+    if reply.boxes is None:
+        return []
+    texts = list(zip(reply.boxes, reply.txts, reply.scores, strict=True))
+    if any(score < _LEAST_SURE for _, _, score in texts):  # guard: K4.legible
+        raise Unread(PICTURE)
+    return [(box + np.array((left, top), np.float32), text) for box, text, _ in texts]
+
+
+def _lines(texts: list[tuple[Box, str]]) -> list[str]:
+    """Texts side by side are one line, with tabs between them."""
+    lines: list[tuple[float, list[tuple[float, str]]]] = []
+    for box, text in sorted(texts, key=lambda one: float(one[0][:, 1].mean())):
+        middle, height = float(box[:, 1].mean()), float(np.ptp(box[:, 1]))
+        if not lines or middle - lines[-1][0] > height / 2:
+            lines.append((middle, []))
+        lines[-1][1].append((float(box[:, 0].min()), text))
+    return ["\t".join(text for _, text in sorted(line)) for _, line in lines]
