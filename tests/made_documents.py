@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from email.message import EmailMessage
 
 WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -44,7 +44,7 @@ def word(*paragraphs: str, change: Callable[[object], None] = lambda document: N
     change(document)
     out = io.BytesIO()
     document.save(out)
-    return out.getvalue()
+    return repacked(out.getvalue(), {"docProps/thumbnail.jpeg": None})
 
 
 def excel(*rows: Sequence[object], change: Callable[[object], None] = lambda book: None) -> bytes:
@@ -70,7 +70,7 @@ def powerpoint(title: str, body: str, notes: str = "") -> bytes:
         slide.notes_slide.notes_text_frame.text = notes
     out = io.BytesIO()
     deck.save(out)
-    return out.getvalue()
+    return repacked(out.getvalue(), {"docProps/thumbnail.jpeg": None})
 
 
 def mail(body: str, *attached: tuple[bytes, str, str], **headers: str) -> bytes:
@@ -85,12 +85,12 @@ def mail(body: str, *attached: tuple[bytes, str, str], **headers: str) -> bytes:
     return message.as_bytes()
 
 
-def repacked(data: bytes, parts: dict[str, bytes]) -> bytes:
-    """A ZIP file with these parts beside its own, or in their place."""
+def repacked(data: bytes, parts: Mapping[str, bytes | None]) -> bytes:
+    """A ZIP file with these parts beside its own, or in their place; None leaves one out."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w", 8) as new:
-        for name in old.namelist():
-            new.writestr(name, parts.get(name, old.read(name)))
-        for name in parts.keys() - set(old.namelist()):
-            new.writestr(name, parts[name])
+        whole = {name: old.read(name) for name in old.namelist()}
+        for name, part in {**whole, **parts}.items():
+            if part is not None:
+                new.writestr(name, part)
     return out.getvalue()

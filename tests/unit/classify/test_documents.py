@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from gateway.classify.classifier import Classifier
 from gateway.classify.text.documents.attachments import Attachment
 from gateway.classify.text.documents.pool import DocumentPool
 from gateway.config import ClassifySettings
-from gateway.core.types import DocumentCall, InferenceRequest
+from gateway.core.types import InferenceRequest
 from tests import made_documents as made
 
 CLEAN = "The quarterly report\nRevenue rose by four percent in the northern region"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from gateway.classify.text.documents import FORMAT, PICTURE, Room, Unread, ocr
+from gateway.classify.text.documents import FORMAT, LARGE, PICTURE, Room, Unread, ocr
 
 Pixels = NDArray[np.uint8]
 
@@ -61,6 +61,8 @@ def read(data: bytes, media_type: str, room: Room) -> None:
             picture.load()
             _read_metadata(picture, room)
             examine(picture, room)
+    except Image.DecompressionBombError:
+        raise Unread(LARGE) from None
     except (UnidentifiedImageError, OSError, SyntaxError, struct.error):
         raise Unread(FORMAT) from None
 
