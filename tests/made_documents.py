@@ -1,12 +1,17 @@
-"""Documents and pictures for tests, made by the libraries that people's programs write them with."""
+"""Documents and pictures for tests, made by the libraries that programs write them with."""
 
 from __future__ import annotations
 
 import base64
 import io
+import math
+import random
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from email.message import EmailMessage
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -93,4 +98,76 @@ def repacked(data: bytes, parts: Mapping[str, bytes | None]) -> bytes:
         for name, part in {**whole, **parts}.items():
             if part is not None:
                 new.writestr(name, part)
+    return out.getvalue()
+
+
+def picture(*lines: str, size: tuple[int, int] = (900, 400), kind: str = "PNG") -> bytes:
+    """A screenshot of lines of text."""
+    return encoded(drawn(*lines, size=size), kind)
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    """`options`: of Pillow's save."""
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def drawn(*lines: str, size: tuple[int, int] = (900, 400)) -> Image.Image:
+    image = Image.new("RGB", size, "white")
+    pen = ImageDraw.Draw(image)
+    for at, line in enumerate(lines):
+        pen.text((30, 24 + 46 * at), line, fill="black", font=ImageFont.load_default(24))
+    return image
+
+
+def shaded(side: int) -> Image.Image:
+    """A round thing under a lamp, with eyes: shaded as a face is."""
+    across, down = np.meshgrid(np.linspace(-1, 1, side), np.linspace(-1, 1, side))
+    light = 150 - 90 * (across - 0.3) ** 2 - 70 * (down + 0.2) ** 2
+    light += 18 * np.sin(9 * across) * np.cos(7 * down)
+    for eye in (-0.35, 0.35):
+        light -= 90 * np.exp(-((across - eye) ** 2 + (down + 0.2) ** 2) / 0.02)
+    skin = np.stack([light * 1.2, light, light * 0.8], axis=2)
+    return Image.fromarray(skin.clip(0, 255).astype(np.uint8))
+
+
+def signed(image: Image.Image, at: tuple[int, int] = (100, 280), seed: int = 1) -> Image.Image:
+    """With a line through it as a pen draws one."""
+    chance = random.Random(seed)
+    points = [
+        (
+            at[0] + 3 * n + 14 * math.sin(n / 3),
+            at[1] + 28 * math.sin(n / 2.2) + chance.uniform(-4, 4),
+        )
+        for n in range(80)
+    ]
+    whole = image.copy()
+    ImageDraw.Draw(whole).line(points, fill=(20, 20, 90), width=3, joint="curve")
+    return whole
+
+
+def scanned(image: Image.Image, seed: int = 1) -> Image.Image:
+    """Printed, and laid on a scanner not quite straight."""
+    chance, noise = random.Random(seed), np.random.default_rng(seed)
+    page = image.convert("L").rotate(
+        chance.uniform(-1, 1), fillcolor=255, resample=Image.Resampling.BICUBIC
+    )
+    page = page.filter(ImageFilter.GaussianBlur(chance.uniform(0.3, 0.9)))
+    grey = np.asarray(page) * chance.uniform(0.9, 1)
+    grey = grey + noise.normal(0, chance.uniform(1, 5), grey.shape)
+    return Image.fromarray(grey.clip(0, 255).astype(np.uint8))
+
+
+def pdf_of(*pictures: Image.Image) -> bytes:
+    """A page for each picture, and nothing else on it."""
+    from reportlab.lib.utils import ImageReader
+    from reportlab.pdfgen.canvas import Canvas
+
+    out = io.BytesIO()
+    canvas = Canvas(out)
+    for one in pictures:
+        canvas.drawImage(ImageReader(one), 40, 300, width=500, height=500 * one.height / one.width)
+        canvas.showPage()
+    canvas.save()
     return out.getvalue()

@@ -14,8 +14,10 @@ from gateway.classify.text.documents import PICTURE, Unread
 Box = NDArray[np.float32]
 """The four corners of a text, in pixels."""
 
-_LEAST_SURE = 0.75
-"""Scores of single lines below it are of handwriting, blurred print and drawings."""
+_LEAST_SURE = 0.85
+"""Scores below it are of handwriting, blurred print and drawings."""
+_WIDEST = 1.3  # of a character of print, in heights of its line: a signature has few, and wide ones
+_SIGN = 24  # pixels of a side: what is smaller may be an icon
 _LONGEST = 2000  # pixels of a side that are read at once; the models were trained on smaller ones
 _OVERLAP = 240
 
@@ -26,6 +28,7 @@ def _engine() -> RapidOCR:
         params={
             "Global.log_level": "critical",
             "Global.text_score": 0.0,
+            "Global.use_cls": False,  # it turns lines of print upside down
             "Global.max_side_len": _LONGEST,
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
@@ -53,10 +56,16 @@ def _read_tile(tile: NDArray[np.uint8], left: int, top: int) -> list[tuple[Box, 
     reply: Any = _engine()(np.ascontiguousarray(tile[:, :, ::-1]))
     if reply.boxes is None:
         return []
-    texts = list(zip(reply.boxes, reply.txts, reply.scores, strict=True))
-    if any(score < _LEAST_SURE for _, _, score in texts):  # guard: K4.legible
-        raise Unread(PICTURE)
-    return [(box + np.array((left, top), np.float32), text) for box, text, _ in texts]
+    texts: list[tuple[Box, str]] = []
+    for box, text, score in zip(reply.boxes, reply.txts, reply.scores, strict=True):
+        width, height = np.ptp(box, axis=0)
+        if max(width, height) <= _SIGN and score < _LEAST_SURE:
+            continue
+        # guard: K4.legible
+        if score < _LEAST_SURE or width > _WIDEST * height * len(text):
+            raise Unread(PICTURE)
+        texts.append((box + np.array((left, top), np.float32), text))
+    return texts
 
 
 def _lines(texts: list[tuple[Box, str]]) -> list[str]:

@@ -34,14 +34,15 @@ _MAKER_NOTE = 0x927C  # of a camera, in a form of its maker's
 _IFDS = (0x8769, 0x8825, 0xA005)  # Exif, GPS, interoperability
 _LEAST_SIDE = 8  # pixels: no letter is legible in a smaller picture
 _TILE = 16
-_NEAR = 12  # levels of brightness by which the noise of a scan or of JPEG strays
+_NEAR = 8  # levels of brightness by which the noise of a scan or of JPEG strays
 _FLAT_SHARE = 0.75  # of a tile that has two colours
-_MOST_SHADED = 6  # tiles: a face of 48 pixels has more
-_SMALL = 512  # pixels of the longer side of a picture in which a large face is shaded too
+_MOST_SHADED = 2  # tiles: a face of 48 pixels has four and more
+_SIDES = (512, 256, 128)  # pixels: parts of a large face are smooth until it is small
 _GROUND = 31  # pixels around a mark, whose median is what is behind it
 _MARK = 40  # levels between a mark and what is behind it
 _SIGN = (48, 32)  # pixels: a larger mark is no sign, and could be a signature
-_SOLID = 0.85  # of the box around a mark that is a box itself
+_SOLID = 0.7  # of the box around a mark that is a box itself
+_FRAME = 0.85  # of a mark that is rules along and across
 _RULE = 6  # pixels across a rule
 
 
@@ -151,7 +152,7 @@ def examine(picture: Image.Image, room: Room) -> None:
     colours = _flattened(picture)
     lines, boxes = ocr.read(colours)
     rest = _without(colours, boxes)
-    if _is_shaded(rest) or _is_shaded(_smaller(rest)):  # guard: K4.shaded
+    if _is_shaded(rest):  # guard: K4.shaded
         raise Unread(PICTURE)
     if _is_drawn(rest):  # guard: K4.drawn
         raise Unread(PICTURE)
@@ -186,16 +187,15 @@ def _without(colours: Pixels, boxes: list[ocr.Box]) -> Pixels:
     return grey
 
 
-def _smaller(grey: Pixels) -> Pixels:
-    scale = _SMALL / max(grey.shape)
-    if scale >= 1:
-        return grey
-    return np.asarray(cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA))
-
-
 def _is_shaded(grey: Pixels) -> bool:
-    """Whether more tiles than a small face has hold more than two colours."""
-    return shaded_tiles(grey) > _MOST_SHADED
+    """Whether more tiles than a small face has hold more than two colours, at any size."""
+    sizes = [grey]
+    for side in _SIDES:
+        scale = side / max(grey.shape)
+        if scale < 1:
+            small = cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+            sizes.append(np.asarray(small, np.uint8))
+    return any(shaded_tiles(size) > _MOST_SHADED for size in sizes)
 
 
 def shaded_tiles(grey: Pixels) -> int:
@@ -250,4 +250,4 @@ def _is_frame(mark: Pixels) -> bool:
     across = cv2.morphologyEx(mark, cv2.MORPH_OPEN, np.ones((1, 24), np.uint8))
     along = cv2.morphologyEx(mark, cv2.MORPH_OPEN, np.ones((24, 1), np.uint8))
     straight = np.count_nonzero(across | along)
-    return bool(straight >= _SOLID * np.count_nonzero(mark))
+    return bool(straight >= _FRAME * np.count_nonzero(mark))
