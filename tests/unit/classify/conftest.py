@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
 from gateway.classify.patterns.gate import awaited
 from gateway.classify.profile import Profile
@@ -51,7 +52,9 @@ class InProcess:
 
     async def start(self) -> None: ...
 
-    async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def scan(
+        self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
+    ) -> list[list[Finding]]:
         self.scanned += texts
         return [self._scanner.scan(text) for text in texts]
 

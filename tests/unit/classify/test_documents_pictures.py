@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 pytest.importorskip("rapidocr", reason="the extra documents")
@@ -76,14 +76,15 @@ def test_a_page_with_a_signature_is_not_read(seed: int) -> None:
     assert refusal(made.pdf_of(made.scanned(page, seed)), made.PDF) == PICTURE
 
 
-def test_tables_panels_and_buttons_are_no_signatures() -> None:
+def test_tables_bars_and_buttons_are_no_signatures() -> None:
     image = made.drawn("Revenue by region", "", "", "", "", "North   410")
     pen = ImageDraw.Draw(image)
     for at in range(5):
         pen.line((30, 100 + 30 * at, 400, 100 + 30 * at), fill="black", width=2)
         pen.line((30 + 90 * at, 100, 30 + 90 * at, 220), fill="black", width=2)
-    pen.rectangle((500, 60, 860, 260), fill="steelblue")
-    pen.rounded_rectangle((450, 340, 600, 380), 8, fill="navy")
+    pen.rectangle((0, 390, 899, 399), fill="steelblue")
+    pen.rounded_rectangle((450, 240, 600, 280), 8, fill="navy")
+    pen.text((480, 248), "Save all", fill="white", font=ImageFont.load_default(22))
     assert "Revenue by region" in text_of(made.encoded(image))
 
 

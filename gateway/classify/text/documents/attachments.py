@@ -66,7 +66,7 @@ def _attachment(part: dict[str, Any]) -> Attachment | None:
 
 def _picture(url: str, options: dict[str, Any]) -> Attachment | None:
     detail = options.get("detail")
-    if options.keys() > {"detail"} or not (detail is None or detail in _DETAIL):
+    if options.keys() - {"detail"} or not (detail is None or detail in _DETAIL):
         return None
     one = _decoded(url, "")
     return one if one is not None and one.media_type.startswith("image/") else None

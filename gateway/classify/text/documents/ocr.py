@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -9,15 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidocr import RapidOCR
 
-from gateway.classify.text.documents import PICTURE, Unread
-
 Box = NDArray[np.float32]
 """The four corners of a text, in pixels."""
 
 _LEAST_SURE = 0.85
 """Scores below it are of handwriting, blurred print and drawings."""
 _WIDEST = 1.3  # of a character of print, in heights of its line: a signature has few, and wide ones
-_SIGN = 24  # pixels of a side: what is smaller may be an icon
 _LONGEST = 2000  # pixels of a side that are read at once; the models were trained on smaller ones
 _OVERLAP = 240
 
@@ -36,14 +35,34 @@ def _engine() -> RapidOCR:
     )
 
 
-def read(colours: NDArray[np.uint8]) -> tuple[list[str], list[Box]]:
-    """Lines as they stand, from top to bottom, and where each text is. Raises Unread when one
-    is not legible."""
+@dataclass(frozen=True, slots=True)
+class PictureText:
+    """`lines`: as they stand, from top to bottom. `doubtful`: where something is that may be text
+    and is not legible."""
+
+    lines: list[str] = field(repr=False)
+    boxes: list[Box]
+    doubtful: list[Box]
+
+
+def read(colours: NDArray[np.uint8]) -> PictureText:
+    """Of a picture in red, green and blue."""
     texts: list[tuple[Box, str]] = []
+    doubtful: list[Box] = []
     for left, top in _corners(colours.shape[0], colours.shape[1]):
         tile = colours[top : top + _LONGEST, left : left + _LONGEST]
-        texts += _read_tile(tile, left, top)
-    return _lines(texts), [box for box, _ in texts]
+        for box, text, score in _texts(tile):
+            box = box + np.array((left, top), np.float32)
+            if _is_sure(box, text, score):
+                texts.append((box, text))
+            else:
+                doubtful.append(box)
+    return PictureText(_lines(texts), [box for box, _ in texts], doubtful)
+
+
+def _is_sure(box: Box, text: str, score: float) -> bool:
+    width, height = np.ptp(box, axis=0)
+    return bool(score >= _LEAST_SURE and width <= _WIDEST * height * len(text))
 
 
 def _corners(height: int, width: int) -> list[tuple[int, int]]:
@@ -52,20 +71,10 @@ def _corners(height: int, width: int) -> list[tuple[int, int]]:
     return [(left, top) for top in range(0, max(1, height - _OVERLAP), step) for left in lefts]
 
 
-def _read_tile(tile: NDArray[np.uint8], left: int, top: int) -> list[tuple[Box, str]]:
+def _texts(tile: NDArray[np.uint8]) -> Iterator[tuple[Box, str, float]]:
     reply: Any = _engine()(np.ascontiguousarray(tile[:, :, ::-1]))
-    if reply.boxes is None:
-        return []
-    texts: list[tuple[Box, str]] = []
-    for box, text, score in zip(reply.boxes, reply.txts, reply.scores, strict=True):
-        width, height = np.ptp(box, axis=0)
-        if max(width, height) <= _SIGN and score < _LEAST_SURE:
-            continue
-        # guard: K4.legible
-        if score < _LEAST_SURE or width > _WIDEST * height * len(text):
-            raise Unread(PICTURE)
-        texts.append((box + np.array((left, top), np.float32), text))
-    return texts
+    if reply.boxes is not None:
+        yield from zip(reply.boxes, reply.txts, reply.scores, strict=True)
 
 
 def _lines(texts: list[tuple[Box, str]]) -> list[str]:

@@ -40,7 +40,8 @@ _MOST_SHADED = 2  # tiles: a face of 48 pixels has four and more
 _SIDES = (512, 256, 128)  # pixels: parts of a large face are smooth until it is small
 _GROUND = 31  # pixels around a mark, whose median is what is behind it
 _MARK = 40  # levels between a mark and what is behind it
-_SIGN = (48, 32)  # pixels: a larger mark is no sign, and could be a signature
+_SIGN = (48, 16)  # pixels across and down: a larger mark is no icon, and could be a signature
+_ICON = 24  # pixels of a side: what is smaller may be an icon
 _SOLID = 0.7  # of the box around a mark that is a box itself
 _FRAME = 0.85  # of a mark that is rules along and across
 _RULE = 6  # pixels across a rule
@@ -150,13 +151,15 @@ def examine(picture: Image.Image, room: Room) -> None:
     if min(picture.size) < _LEAST_SIDE:
         return
     colours = _flattened(picture)
-    lines, boxes = ocr.read(colours)
-    rest = _without(colours, boxes)
+    text = ocr.read(colours)
+    rest = _without(colours, text.boxes)
     if _is_shaded(rest):  # guard: K4.shaded
         raise Unread(PICTURE)
     if _is_drawn(rest):  # guard: K4.drawn
         raise Unread(PICTURE)
-    room.text("\n".join(lines))
+    if any(np.ptp(box, axis=0).max() > _ICON for box in text.doubtful):  # guard: K4.legible
+        raise Unread(PICTURE)
+    room.text("\n".join(text.lines))
 
 
 def _flattened(picture: Image.Image) -> Pixels:
@@ -223,25 +226,24 @@ def _commonest(tiles: Pixels, left: NDArray[np.bool_]) -> tuple[NDArray[Any], ND
 
 
 def _is_drawn(grey: Pixels) -> bool:
-    """Whether a mark is left that is no rule, no box and no small sign."""
+    """Whether a mark is left that is no rule, no box and no icon."""
     return next(drawn_marks(grey), None) is not None
 
 
 def drawn_marks(grey: Pixels) -> Iterator[tuple[int, int, int, int]]:
     """Marks that could be a signature: left, top, width and height."""
-    ground = (
-        cv2.medianBlur(grey, 31) if min(grey.shape) > 31 else np.full_like(grey, np.median(grey))
-    )
+    ground = np.full_like(grey, np.median(grey))
+    if min(grey.shape) > _GROUND:
+        ground = cv2.medianBlur(grey, _GROUND)
     ink = (cv2.absdiff(grey, ground) > _MARK).astype(np.uint8)
     ink = cv2.morphologyEx(ink, cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     count, _, marks, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)
     for left, top, width, height, area in marks[1:count]:
-        if width < _SIGN[0] or height < _SIGN[1] / 2:
+        if width < _SIGN[0] or height < _SIGN[1]:
             continue
         if min(width, height) <= _RULE or area >= _SOLID * width * height:
             continue
-        part = ink[top : top + height, left : left + width]
-        if not _is_frame(part):
+        if not _is_frame(ink[top : top + height, left : left + width]):
             yield int(left), int(top), int(width), int(height)
 
 
