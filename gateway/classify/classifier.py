@@ -45,7 +45,7 @@ from gateway.classify.verdicts.patterns import (
     Verdict,
 )
 from gateway.classify.verdicts.policies import CallerPolicies, CallerPolicy
-from gateway.classify.verdicts.second_look import SecondLook
+from gateway.classify.verdicts.second_pass import SecondPass
 from gateway.classify.verdicts.spelled import SpelledTexts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog
@@ -151,7 +151,7 @@ class Classifier:
             pool, self._gate, self._evidence, segments, budget, policies.widest
         )
         self._documents = documents
-        self._second_look = SecondLook(
+        self._second_pass = SecondPass(
             catalog,
             settings.max_scan_bytes,
             clock,
@@ -281,7 +281,7 @@ class Classifier:
         if classification.restricted or classification.complete:
             return classification
         started_s = self._clock()
-        reason, counts = await self._settled(self._look_again(request, started_s), request)
+        reason, counts = await self._settled(self._second_verdict(request, started_s), request)
         # guard: C18.door-unmasked
         if reason == "clear" and request.pseudonymise and self._stays_unmasked(request):
             reason = TAINTED
@@ -296,9 +296,9 @@ class Classifier:
             complete=reason in ("clear", "entities"),
         )
 
-    async def _look_again(self, request: InferenceRequest, started_s: float) -> Verdict:
+    async def _second_verdict(self, request: InferenceRequest, started_s: float) -> Verdict:
         policy = self._policies.find(request.tightening)
-        return await self._second_look.verdict(request, policy, started_s)
+        return await self._second_pass.verdict(request, policy, started_s)
 
     async def _settled(self, verdict: Awaitable[Verdict], request: InferenceRequest) -> Verdict:
         """A verdict, whatever becomes of the looking: what is not known restricts."""

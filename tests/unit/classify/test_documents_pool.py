@@ -10,16 +10,17 @@ import resource
 import signal
 import zipfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("rapidocr", reason="the extra documents")
 pytest.importorskip("pypdfium2", reason="the extra documents")
 
-from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy
+from gateway.classify import NoScan, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit
 from gateway.classify.text.documents import LARGE, Unread
 from gateway.classify.text.documents.attachments import Attachment
-from gateway.classify.text.documents.pool import DocumentPool
+from gateway.classify.text.documents.pool import DocumentPool, DocumentWorker
 from tests import made_documents as made
 
 HELLO = Attachment("text/plain", base64.b64encode(b"hello").decode(), "a.txt")
@@ -113,6 +114,23 @@ def test_a_process_has_so_much_memory_and_no_more() -> None:
         assert resource.prlimit(_pid(pool), resource.RLIMIT_FSIZE)[0] == 0
 
     with_pool(work)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "words"),
+    [
+        ("rapidocr", "raise ModuleNotFoundError(name='rapidocr')", "the extra documents"),
+        ("rapidocr", "class RapidOCR:\n    def __init__(self, params): 1 / 0", "its samples"),
+        ("pypdfium2", "", "the extra documents|its samples"),
+    ],
+)
+def test_a_process_that_misses_its_samples_is_unfit(
+    module: str, source: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ScannerUnfit, match=words):
+        asyncio.run(DocumentWorker.start())
 
 
 def test_a_bomb_is_refused_by_its_size() -> None:

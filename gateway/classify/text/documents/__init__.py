@@ -18,6 +18,7 @@ PICTURE = "unscannable:document_picture"
 """A picture in it, or a page, is a photograph or holds marks that are no legible text."""
 LARGE = "over_cap"
 
+PDF = "application/pdf"
 MOST_BYTES = 20 * 1024 * 1024
 """Of one document, and of all that is unpacked of it five times as much."""
 MOST_PAGES = 200
@@ -64,7 +65,7 @@ class Room:
     def page(self) -> None:
         """Raises Unread at one page too many."""
         self.pages -= 1
-        if self.pages < 0:
+        if self.pages < 0:  # guard: K1.page-cap
             raise Unread(LARGE)
 
     def picture(self, width: int, height: int) -> None:

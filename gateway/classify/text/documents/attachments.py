@@ -8,6 +8,7 @@ read: links, ids of stored files, audio, unknown fields.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,7 +65,7 @@ def _attachment(part: dict[str, Any]) -> Attachment | None:
     return None
 
 
-def _picture(url: str, options: dict[str, Any]) -> Attachment | None:
+def _picture(url: str, options: Mapping[Any, Any]) -> Attachment | None:
     detail = options.get("detail")
     if options.keys() - {"detail"} or not (detail is None or detail in _DETAIL):
         return None
@@ -72,7 +73,7 @@ def _picture(url: str, options: dict[str, Any]) -> Attachment | None:
     return one if one is not None and one.media_type.startswith("image/") else None
 
 
-def _file(url: str, named: dict[str, Any]) -> Attachment | None:
+def _file(url: str, named: Mapping[Any, Any]) -> Attachment | None:
     filename = named.get("filename", "")
     if named.keys() - {"filename"} or not isinstance(filename, str):
         return None

@@ -19,6 +19,7 @@ _LEAST_SURE = 0.85
 _WIDEST = 1.3  # of a character of print, in heights of its line: a signature has few, and wide ones
 _LONGEST = 2000  # pixels of a side that are read at once; the models were trained on smaller ones
 _OVERLAP = 240
+_SHORTEST = 400  # of a smaller picture the letters are enlarged until words fall apart
 
 
 @cache
@@ -49,6 +50,8 @@ def read(colours: NDArray[np.uint8]) -> PictureText:
     """Of a picture in red, green and blue."""
     texts: list[tuple[Box, str]] = []
     doubtful: list[Box] = []
+    missing = [(0, max(0, _SHORTEST - side)) for side in colours.shape[:2]]
+    colours = np.pad(colours, (*missing, (0, 0)), "edge")
     for left, top in _corners(colours.shape[0], colours.shape[1]):
         tile = colours[top : top + _LONGEST, left : left + _LONGEST]
         for box, text, score in _texts(tile):

@@ -66,8 +66,8 @@ def read(data: bytes, room: Room, read_document: Read) -> None:
             _strings(parts[name], room)
         elif extension in _DRAWN:
             raise Unread(PICTURE)
-        else:  # guard: K2.office-embedded
-            raise Unread(EMBEDDED)
+        else:
+            raise Unread(EMBEDDED)  # guard: K2.office-embedded
 
 
 def _entries(archive: zipfile.ZipFile, data: bytes, room: Room) -> Iterator[tuple[str, bytes]]:
@@ -94,11 +94,8 @@ def _check_layout(entries: list[zipfile.ZipInfo], data: bytes, archive: zipfile.
     and no two entries share theirs."""
     at, end = 0, archive.start_dir
     last = len(data) - _END.size - len(archive.comment)
-    if last < 0 or _END.unpack_from(data, last) != (
-        b"PK\5\6",
-        last - end,
-        end,
-    ):  # guard: K2.zip-end
+    # guard: K2.zip-end
+    if last < 0 or _END.unpack_from(data, last) != (b"PK\5\6", last - end, end):
         raise Unread(FORMAT)
     for entry in entries:
         start = entry.header_offset

@@ -179,7 +179,7 @@ def _flattened(picture: Image.Image) -> Pixels:
 
 def _without(colours: Pixels, boxes: list[ocr.Box]) -> Pixels:
     """Brightness, with the ground around it in the place of each text."""
-    grey = cv2.cvtColor(colours, cv2.COLOR_RGB2GRAY)
+    grey: Pixels = cv2.cvtColor(colours, cv2.COLOR_RGB2GRAY)
     for box in boxes:
         corners = np.round(box).astype(np.int32)
         mask = np.zeros_like(grey)

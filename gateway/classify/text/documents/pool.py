@@ -29,20 +29,19 @@ class DocumentWorker(WorkerProcess):
 
     @classmethod
     async def start(cls) -> DocumentWorker:
-        """Raises ScannerUnfit when packages are missing."""
+        """Raises ScannerUnfit when packages are absent or a sample is not read right."""
         worker = cls(await spawned(_MODULE))
         try:
             async with asyncio.timeout(_START_S):
                 first = _unpacked(await worker.ask(frames.pack({})))
+        except (TimeoutError, ScanFailed):
+            first = {}
         except BaseException:
             await worker.kill()
             raise
-        if first.get("ready") is not True:
+        if (unfit := _unfit(first)) is not None:  # guard: K1.canary
             await worker.kill()
-            raise ScannerUnfit(
-                "classify.documents: read needs the extra documents (pip install "
-                f"'spillway-gateway[documents]'): no module {first.get('missing')}"
-            )
+            raise ScannerUnfit(unfit)
         return worker
 
     async def read(self, attachment: Attachment, characters: int) -> list[str]:
@@ -107,13 +106,26 @@ class DocumentPool:
         finally:
             if fit and worker.alive and worker.read_count < _MOST_READ:
                 self._idle.append(worker)
-            else:  # guard: K1.late-killed
-                await worker.kill()
+            else:
+                await worker.kill()  # guard: K1.late-killed
 
     async def aclose(self) -> None:
         idle, self._idle = self._idle, []
         for worker in idle:
             await worker.kill()
+
+
+def _unfit(first: dict[str, Any]) -> str | None:
+    """What the first answer of a process says against it."""
+    match first:
+        case {"missed": []}:
+            return None
+        case {"absent": str(module)}:
+            return (
+                "classify.documents: read needs the extra documents "
+                f"(pip install 'spillway-gateway[documents]'): no module {module}"
+            )
+    return f"classify.documents: read fails its samples: {first.get('missed', 'no answer')}"
 
 
 def _unpacked(body: bytes) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from gateway.classify.text.documents import (
     FORMAT,
     LARGE,
     MOST_BYTES,
+    PDF,
     Room,
     Unread,
     mail,
@@ -17,9 +18,9 @@ from gateway.classify.text.documents import (
 )
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."
-_PDF, _ZIP, _TEXT = "pdf", "zip", "text"
+_ZIP, _TEXT = "zip", "text"
 _MAGIC = (
-    (b"%PDF-", _PDF),
+    (b"%PDF-", PDF),
     (b"PK\x03\x04", _ZIP),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -45,7 +46,7 @@ def read(data: bytes, media_type: str, room: Room) -> None:
     room.depth -= 1
     kind = next((kind for magic, kind in _MAGIC if data.startswith(magic)), _TEXT)
     _check(kind, _ALIASES.get(media_type, media_type))
-    if kind == _PDF:
+    if kind == PDF:
         pdf.read(data, room)
     elif kind == _ZIP:
         office.read(data, room, read)
@@ -63,8 +64,8 @@ def _check(kind: str, media_type: str) -> None:
     elif kind == _ZIP:
         fits = media_type.startswith(_OFFICE)
     else:
-        fits = media_type == ("application/pdf" if kind == _PDF else kind)
-    if not fits:  # guard: K1.media-type
+        fits = media_type == kind
+    if not fits:  # guard: K2.media-type
         raise Unread(FORMAT)
 
 
@@ -87,6 +88,6 @@ def decoded(data: bytes) -> str:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         raise Unread(FORMAT) from None
-    if any(c < " " and c not in "\t\n\r\f\x1b" for c in set(text)):  # guard: K1.binary
+    if any(c < " " and c not in "\t\n\r\f\x1b" for c in set(text)):  # guard: K2.binary
         raise Unread(FORMAT)
     return text

@@ -26,12 +26,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     frames.read(jobs)
     try:
-        from gateway.classify.text.documents import reading  # the packages of the extra
-    except ImportError as missing:
-        answer(answers, frames.pack({"missing": missing.name}))
+        from gateway.classify.text.documents import canary, reading  # the packages of the extra
+    except ImportError as absent:
+        answer(answers, frames.pack({"absent": absent.name}))
         return
-    answer(answers, frames.pack({"ready": True}))
-    while (job := frames.read(jobs)) is not None:
+    missed = canary.missed()
+    answer(answers, frames.pack({"missed": missed}))
+    while not missed and (job := frames.read(jobs)) is not None:
         answer(answers, frames.pack(_read(reading.read, job)))
 
 

@@ -22,7 +22,7 @@ from gateway.core.deadline import Clock
 from gateway.core.types import InferenceRequest, TensorCall
 
 
-class SecondLook:
+class SecondPass:
     def __init__(
         self,
         catalog: Catalog,
