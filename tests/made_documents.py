@@ -159,7 +159,7 @@ def scanned(image: Image.Image, seed: int = 1) -> Image.Image:
     return Image.fromarray(grey.clip(0, 255).astype(np.uint8))
 
 
-def pdf_of(*pictures: Image.Image) -> bytes:
+def pdf_with(*pictures: Image.Image) -> bytes:
     """A page for each picture, and nothing else on it."""
     from reportlab.lib.utils import ImageReader
     from reportlab.pdfgen.canvas import Canvas

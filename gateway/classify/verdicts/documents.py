@@ -81,19 +81,14 @@ class DocumentVerdicts:
         except Unread as unread:
             verdict: Verdict = (unread.reason, {})
         else:
-            verdict = await judge(_of_text(request, texts))
+            verdict = await judge(_text_call(request, texts))
         self._known.put(request.tenant, digest, verdict)
         return verdict
 
     def _digest(self, policy: CallerPolicy, attachment: Attachment) -> bytes:
         keyed = hashlib.blake2b(key=self._key, digest_size=16)
-        # guard: K4.digest-policy minus 1
-        parts = (
-            policy.version,
-            attachment.media_type,
-            attachment.filename,
-            attachment.base64,
-        )
+        # guard: K4.digest-policy policy.version -> ""
+        parts = (policy.version, attachment.media_type, attachment.filename, attachment.base64)
         for part in parts:
             octets = part.encode("utf-8", "surrogatepass")
             keyed.update(len(octets).to_bytes(8, "big"))
@@ -101,7 +96,7 @@ class DocumentVerdicts:
         return keyed.digest()
 
 
-def _of_text(request: InferenceRequest, texts: Sequence[str]) -> InferenceRequest:
+def _text_call(request: InferenceRequest, texts: Sequence[str]) -> InferenceRequest:
     """A call that says what a document does."""
     assert isinstance(request.payload, DocumentCall)
     payload = replace(request.payload, document={"documents": list(texts)}, size=0)

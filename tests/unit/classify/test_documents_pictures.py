@@ -27,7 +27,7 @@ LINES = ("Discharge letter", "Patient: Maria Gonzalez", "SSN 536-22-8726", "Ward
 NAME = "Maria Gonzalez"
 
 
-def text_of(data: bytes, media_type: str = "image/png") -> str:
+def read_text(data: bytes, media_type: str = "image/png") -> str:
     room = Room(1 << 20)
     reading.read(data, media_type, room)
     return "\n".join(room.texts)
@@ -42,19 +42,19 @@ def refusal(data: bytes, media_type: str = "image/png", room: Room | None = None
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_the_text_of_a_screenshot_is_read(kind: str) -> None:
     data = made.picture(*LINES, kind=kind)
-    assert text_of(data, f"image/{kind.lower()}").split("\n") == list(LINES)
+    assert read_text(data, f"image/{kind.lower()}").split("\n") == list(LINES)
 
 
 def test_the_text_of_a_scan_is_read() -> None:
     page = made.scanned(made.drawn(*LINES))
-    assert NAME in text_of(made.encoded(page))
-    assert NAME in text_of(made.pdf_of(page), made.PDF)
+    assert NAME in read_text(made.encoded(page))
+    assert NAME in read_text(made.pdf_with(page), made.PDF)
 
 
 def test_text_across_the_borders_of_what_is_read_at_once_is_read() -> None:
     image = made.drawn(size=(2600, 400))
     image.paste(made.drawn(*LINES), (1750, 0))
-    assert "536-22-8726" in text_of(made.encoded(image))
+    assert "536-22-8726" in read_text(made.encoded(image))
 
 
 @pytest.mark.parametrize("side", [48, 96, 300])
@@ -73,7 +73,7 @@ def test_a_large_face_is_shaded_where_all_of_its_parts_are_smooth() -> None:
 def test_a_page_with_a_signature_is_not_read(seed: int) -> None:
     page = made.signed(made.drawn(*LINES), seed=seed)
     assert refusal(made.encoded(page)) == PICTURE
-    assert refusal(made.pdf_of(made.scanned(page, seed)), made.PDF) == PICTURE
+    assert refusal(made.pdf_with(made.scanned(page, seed)), made.PDF) == PICTURE
 
 
 def test_tables_bars_and_buttons_are_no_signatures() -> None:
@@ -85,7 +85,7 @@ def test_tables_bars_and_buttons_are_no_signatures() -> None:
     pen.rectangle((0, 390, 899, 399), fill="steelblue")
     pen.rounded_rectangle((450, 240, 600, 280), 8, fill="navy")
     pen.text((480, 248), "Save all", fill="white", font=ImageFont.load_default(22))
-    assert "Revenue by region" in text_of(made.encoded(image))
+    assert "Revenue by region" in read_text(made.encoded(image))
 
 
 def test_illegible_print_is_not_read() -> None:
@@ -97,11 +97,11 @@ def test_what_a_picture_says_of_itself_is_read() -> None:
     image, comment = made.drawn("hello"), PngInfo()
     comment.add_text("Comment", NAME)
     comment.add_itxt("Title", "Ward four")
-    assert NAME in text_of(made.encoded(image, pnginfo=comment))
+    assert NAME in read_text(made.encoded(image, pnginfo=comment))
     exif = Image.Exif()
     exif[0x013B] = NAME  # artist
-    assert NAME in text_of(made.encoded(image, "JPEG", exif=exif), "image/jpeg")
-    assert NAME in text_of(made.encoded(image, "JPEG", comment=NAME), "image/jpeg")
+    assert NAME in read_text(made.encoded(image, "JPEG", exif=exif), "image/jpeg")
+    assert NAME in read_text(made.encoded(image, "JPEG", comment=NAME), "image/jpeg")
 
 
 def test_a_picture_with_the_notes_of_a_camera_is_not_read() -> None:
@@ -136,8 +136,8 @@ def test_pictures_in_documents_are_read() -> None:
     def change(document: Any) -> None:
         document.add_picture(io.BytesIO(made.encoded(page)))
 
-    assert NAME in text_of(made.word("see below", change=change), made.WORD)
-    assert NAME in text_of(made.pdf_of(made.drawn("hello"), page), made.PDF)
+    assert NAME in read_text(made.word("see below", change=change), made.WORD)
+    assert NAME in read_text(made.pdf_with(made.drawn("hello"), page), made.PDF)
 
 
 def _canvas_pdf(draw: Any) -> bytes:
@@ -167,7 +167,7 @@ def test_a_page_with_rules_and_boxes_is_read_by_its_characters() -> None:
         canvas.line(72, 700, 300, 700)
         canvas.rect(72, 600, 200, 50, fill=1)
 
-    assert "Quarterly report" in text_of(_canvas_pdf(rule), made.PDF)
+    assert "Quarterly report" in read_text(_canvas_pdf(rule), made.PDF)
 
 
 def test_text_behind_a_black_box_is_read() -> None:
@@ -175,7 +175,7 @@ def test_text_behind_a_black_box_is_read() -> None:
         canvas.drawString(72, 700, NAME)
         canvas.rect(70, 690, 200, 30, fill=1)
 
-    assert NAME in text_of(_canvas_pdf(redact), made.PDF)
+    assert NAME in read_text(_canvas_pdf(redact), made.PDF)
 
 
 def test_a_picture_that_no_page_shows_is_not_read() -> None:

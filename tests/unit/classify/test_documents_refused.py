@@ -34,7 +34,7 @@ from tests import made_documents as made
 NAME = "Maria Gonzalez"
 
 
-def text_of(data: bytes, media_type: str) -> str:
+def read_text(data: bytes, media_type: str) -> str:
     room = Room(1 << 20)
     reading.read(data, media_type, room)
     return "\n".join(room.texts)
@@ -101,7 +101,7 @@ def _link(document: Any) -> None:
     "change", [_header, _footer, _comment, _author, _property, _table, _split, _link]
 )
 def test_all_of_a_word_document_is_read(change: Callable[[Any], None]) -> None:
-    assert NAME in text_of(word(change), made.WORD)
+    assert NAME in read_text(word(change), made.WORD)
 
 
 _BODY = "<w:body><w:p>{}</w:p></w:body>"
@@ -122,7 +122,7 @@ def test_a_change_that_is_tracked_is_read_as_it_was_and_as_it_is() -> None:
         "<w:r><w:t>Maria </w:t></w:r><w:del><w:r><w:delText>Gonzalez</w:delText></w:r></w:del>"
         "<w:ins><w:r><w:t>Fernandez</w:t></w:r></w:ins>"
     )
-    text = text_of(_with_body(inner), made.WORD)
+    text = read_text(_with_body(inner), made.WORD)
     assert NAME in text
     assert "Maria Fernandez" in text
 
@@ -138,7 +138,7 @@ def test_a_change_that_is_tracked_is_read_as_it_was_and_as_it_is() -> None:
     ],
 )
 def test_what_a_word_document_does_not_show_is_read(inner: str) -> None:
-    assert NAME in text_of(_with_body(inner), made.WORD)
+    assert NAME in read_text(_with_body(inner), made.WORD)
 
 
 def _hidden_sheet(book: Any) -> None:
@@ -193,21 +193,21 @@ def _defined_name(book: Any) -> None:
     ],
 )
 def test_all_of_a_workbook_is_read(change: Callable[[Any], None]) -> None:
-    assert NAME in text_of(excel(change), made.EXCEL)
+    assert NAME in read_text(excel(change), made.EXCEL)
 
 
 def test_the_cells_of_a_row_are_read_side_by_side() -> None:
-    text = text_of(made.excel(["first name", "surname"], ["Maria", "Gonzalez"]), made.EXCEL)
+    text = read_text(made.excel(["first name", "surname"], ["Maria", "Gonzalez"]), made.EXCEL)
     assert "first name\tsurname\nMaria\tGonzalez" in text
 
 
 def test_the_notes_of_a_slide_are_read() -> None:
-    assert NAME in text_of(made.powerpoint("a", "b", notes=NAME), made.POWERPOINT)
+    assert NAME in read_text(made.powerpoint("a", "b", notes=NAME), made.POWERPOINT)
 
 
 def test_the_attachments_of_a_message_are_read() -> None:
     inner = made.mail("hi", (made.pdf([NAME]), made.PDF, "letter.pdf"))
-    assert NAME in text_of(inner, "message/rfc822")
+    assert NAME in read_text(inner, "message/rfc822")
 
 
 def test_a_message_in_a_message_is_read() -> None:
@@ -218,11 +218,11 @@ def test_a_message_in_a_message_is_read() -> None:
     outer["Subject"] = "fwd"
     outer.set_content("see below")
     outer.add_attachment(message_from_bytes(made.mail(NAME)))
-    assert NAME in text_of(outer.as_bytes(), "message/rfc822")
+    assert NAME in read_text(outer.as_bytes(), "message/rfc822")
 
 
 def test_a_word_that_tags_divide_is_whole() -> None:
-    assert NAME in text_of(b"<p>Mar<b>ia</b> Gonz<!-- x --><i>alez</i></p>", "text/html")
+    assert NAME in read_text(b"<p>Mar<b>ia</b> Gonz<!-- x --><i>alez</i></p>", "text/html")
 
 
 def _pdf(**put: Callable[[Any], None]) -> bytes:
@@ -259,7 +259,7 @@ def _uri(writer: Any) -> None:
 
 @pytest.mark.parametrize("change", [_info, _annotation, _outline, _uri])
 def test_the_strings_of_a_pdf_are_read(change: Callable[[Any], None]) -> None:
-    assert NAME in text_of(_pdf(change=change), made.PDF)
+    assert NAME in read_text(_pdf(change=change), made.PDF)
 
 
 def test_the_metadata_packet_of_a_pdf_is_read() -> None:
@@ -271,7 +271,7 @@ def test_the_metadata_packet_of_a_pdf_is_read() -> None:
         stream[NameObject("/Type")] = NameObject("/Metadata")
         writer.root_object[NameObject("/Metadata")] = writer._add_object(stream)
 
-    assert NAME in text_of(_pdf(change=packet), made.PDF)
+    assert NAME in read_text(_pdf(change=packet), made.PDF)
 
 
 # What is not read.
@@ -366,7 +366,7 @@ def test_an_embedded_workbook_is_read_three_deep_and_no_deeper() -> None:
         return made.repacked(made.word("a"), {"word/embeddings/book.docx": data})
 
     thumbless = made.word(NAME)
-    assert NAME in text_of(around(thumbless), made.WORD)
+    assert NAME in read_text(around(thumbless), made.WORD)
     assert refusal(around(around(around(thumbless))), made.WORD) == EMBEDDED
 
 

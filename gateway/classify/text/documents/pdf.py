@@ -214,10 +214,10 @@ def _is_straight(path: pypdfium2.PdfObject) -> bool:
         pdfium.FPDFPathSegment_GetPoint(segment, x, y)
         if kind not in (pdfium.FPDF_SEGMENT_LINETO, pdfium.FPDF_SEGMENT_MOVETO):
             return False
-        here = (x.value, y.value)
+        point = (x.value, y.value)
         if kind == pdfium.FPDF_SEGMENT_MOVETO or before is None:
-            before = here
-        if min(abs(here[0] - before[0]), abs(here[1] - before[1])) > _STRAIGHT:
+            before = point
+        if min(abs(point[0] - before[0]), abs(point[1] - before[1])) > _STRAIGHT:
             return False
-        before = here
+        before = point
     return True
