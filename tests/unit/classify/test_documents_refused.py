@@ -455,7 +455,7 @@ def test_html_that_draws_is_not_read(tag: str) -> None:
 
 
 def test_a_file_that_is_too_large_is_not_read() -> None:
-    assert refusal(b"a" * (MOST_BYTES + 1), "text/plain") == LARGE
+    assert refusal(b"a" * (MOST_BYTES + 1), "text/plain", Room(1 << 26)) == LARGE
 
 
 def test_more_text_than_may_be_read_is_not_read() -> None:
