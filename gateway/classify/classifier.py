@@ -243,7 +243,8 @@ class Classifier:
         """Whether nothing is left to look for in a call that would leave."""
         if policy.has_names or isinstance(request.payload, TensorCall):
             return False
-        return self._documents is None or not detach(request.payload)[1]  # guard: K4.door
+        # guard: K4.door -> return True
+        return self._documents is None or not detach(request.payload)[1]
 
     def _taken(self) -> _Begun | None:
         begun, self._begun = self._begun, None

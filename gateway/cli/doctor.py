@@ -31,8 +31,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "doctor",
         help="tell what this machine has",
-        description="GPU, driver, ONNX Runtime, TensorRT, Triton, models and document readers: what is there, what "
-        "is missing, and what to do about it. Nothing is started or changed.",
+        description="GPU, driver, ONNX Runtime, TensorRT, Triton, models and readers of documents: "
+        "what is there, what is missing, and what to do about it. Nothing is started or changed.",
     )
     parser.add_argument("--json", action="store_true", help="the findings as JSON")
     parser.set_defaults(run=run)

@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from PIL import Image
+
 from gateway.classify.profile import Profile
 from gateway.classify.scan_workers import factories
 from gateway.classify.text.documents import Room, Unread, reading
@@ -61,10 +63,10 @@ def lines(chance: random.Random, identifier: str) -> list[str]:
 
 
 def drawn(chance: random.Random) -> dict[str, Callable[[list[str]], tuple[bytes, str]]]:
-    def page(text: list[str]) -> made.Image.Image:
+    def page(text: list[str]) -> Image.Image:
         return made.drawn(*text, size=(1100, 480))
 
-    def scan(text: list[str]) -> made.Image.Image:
+    def scan(text: list[str]) -> Image.Image:
         return made.scanned(page(text), chance.randrange(1 << 30))
 
     return {
@@ -94,8 +96,9 @@ def browser(chance: random.Random) -> dict[str, Callable[[list[str]], tuple[byte
 
     def screenshot(text: list[str]) -> tuple[bytes, str]:
         shown(text)
-        kind = chance.choice(("png", "jpeg"))
-        return page.screenshot(type=kind), f"image/{kind}"
+        if chance.random() < 0.5:
+            return page.screenshot(), "image/png"
+        return page.screenshot(type="jpeg", quality=85), "image/jpeg"
 
     def printed(text: list[str]) -> tuple[bytes, str]:
         shown(text)
