@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Collection
 
 from gateway.classify.categories import category_files, file_digest
-from gateway.classify.classifier import Classifier, names_search, scan_pool
+from gateway.classify.classifier import Classifier, document_pool, names_search, scan_pool
 from gateway.classify.conversations.taint import TaintMarks
 from gateway.classify.text.spans import FullFindings
 from gateway.config import ClassifySettings, Settings
@@ -41,15 +41,9 @@ class Scanning:
         pool = scan_pool(classify, added, replaced)
         taint = None if before is None else before._first.taint
         self._first: Classifier = Classifier(
-            classify,
-            catalog,
-            pool,
-            clock,
-            added=added,
-            names=names,
-            taint=taint,
-            marks=marks,
-        )
+            classify, catalog, pool, clock, added=added, names=names, taint=taint, marks=marks,
+            documents=document_pool(classify),
+        )  # fmt: skip
         self.full: FullFindings | None = None
         if pseudonymises(settings) or masks_answers(settings):
             self.full = FullFindings(classify, added, names, on_replaced=replaced)

@@ -13,7 +13,8 @@ So far there is nothing to wait for, and `classify_now` has the verdict on most 
 what was not scanned before, in a worker, up to the first finding that restricts: that says where
 the call goes, and the counts in its record are what was found by then. Names (verdicts/names.py),
 and the operator's categories (verdicts/categories.py), which cost the most, are looked for by
-`complete`: in a call that would leave the premises.
+`complete`: in a call that would leave the premises. So are documents (verdicts/documents.py) read,
+where the settings have them read.
 """
 
 from __future__ import annotations
@@ -32,18 +33,21 @@ from gateway.classify.names import LOOKED_FOR, Names, engines
 from gateway.classify.profile import Profile
 from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
+from gateway.classify.text.documents.attachments import detach
+from gateway.classify.text.documents.pool import DocumentPool
 from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, extract_texts
 from gateway.classify.verdicts.answers.verdicts import AnswerVerdicts
 from gateway.classify.verdicts.budget import ReadingBudget
+from gateway.classify.verdicts.documents import DocumentVerdicts, ReadsDocuments
 from gateway.classify.verdicts.names import NameVerdicts
 from gateway.classify.verdicts.patterns import (
-    CLEAR_VERDICT,
     NOTHING,
     PatternVerdicts,
     PendingScan,
     Verdict,
 )
 from gateway.classify.verdicts.policies import CallerPolicies, CallerPolicy
+from gateway.classify.verdicts.second_pass import SecondPass
 from gateway.classify.verdicts.spelled import SpelledTexts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog
@@ -113,6 +117,13 @@ def category_reader(settings: ClassifySettings) -> CategoryReader | None:
     return CategoryReader(settings)
 
 
+def document_pool(settings: ClassifySettings) -> DocumentPool | None:
+    """Where a gateway with these settings reads documents. None: they restrict, unread."""
+    if settings.documents == "off":
+        return None
+    return DocumentPool(settings.workers, settings.max_waiting, settings.max_scan_bytes)
+
+
 class Classifier:
     """Never raises but for cancellation: every failure is a restricted call."""
 
@@ -129,6 +140,7 @@ class Classifier:
         marks: TaintMarks | None = None,
         evidence: Evidence | None = None,
         categories: CategoryReader | None = None,
+        documents: ReadsDocuments | None = None,
     ) -> None:
         """`taint`: what another classifier of this process remembers as restricted; `marks`: what
         workers have in common of it. `gate` and `evidence` are armed when this one starts, or were
@@ -155,15 +167,23 @@ class Classifier:
         self._by_names: NameVerdicts | None = None
         if names is not None:
             self._by_names = NameVerdicts(names, segments, budget, settings.allow_list)
-        self._at_door: NameVerdicts | CategoryVerdicts | None = self._by_names
+        at_door: NameVerdicts | CategoryVerdicts | None = self._by_names
         self._categories = category_reader(settings) if categories is None else categories
         if self._categories is not None:
             from gateway.classify.verdicts.categories import CategoryVerdicts  # numpy
 
-            self._at_door = CategoryVerdicts(
-                settings, self._categories, self._by_names, segments, budget
-            )
-        self._spelled = SpelledTexts(self._max_bytes, budget)
+            at_door = CategoryVerdicts(settings, self._categories, self._by_names, segments, budget)
+        self._documents = documents
+        self._second_pass = SecondPass(
+            catalog,
+            settings.max_scan_bytes,
+            clock,
+            self._by_patterns,
+            SpelledTexts(settings.max_scan_bytes, budget),
+            at_door,
+            None if documents is None else DocumentVerdicts(documents, keep, clock, key),
+            numbers=self._categories is not None,  # guard: C21.numbers -> numbers=False,
+        )
 
     def for_catalog(self, catalog: Catalog) -> Classifier:
         """The same scanners for other models. What was restricted stays so; no verdict is known.
@@ -171,6 +191,7 @@ class Classifier:
         return Classifier(
             self._settings, catalog, self._pool, self._clock, self._gate, self._added,
             self._names, self.taint, evidence=self._evidence, categories=self._categories,
+            documents=self._documents,
         )  # fmt: skip
 
     def answer_verdicts(self) -> AnswerVerdicts:
@@ -192,12 +213,16 @@ class Classifier:
             await self._names.start()
         if self._categories is not None:
             await self._categories.start()
+        if self._documents is not None:
+            await self._documents.start()
         needs = known(getattr(self._pool, "needs", None))
         self._evidence.arm({n.recognizer for n in needs.needs}, self._settings.allow_list)
         await self._gate.arm(needs, canaries.positives(self._settings, self._policies.widest.types))
 
     async def aclose(self) -> None:
         await self._gate.aclose()
+        if self._documents is not None:
+            await self._documents.aclose()
         if self._names is not None:
             await self._names.aclose()
         if self._categories is not None:
@@ -252,7 +277,10 @@ class Classifier:
 
     def _is_all(self, request: InferenceRequest, policy: CallerPolicy) -> bool:
         """Whether nothing is left to look for in a call that would leave."""
-        return not policy.has_more and not isinstance(request.payload, TensorCall)
+        if policy.has_more or isinstance(request.payload, TensorCall):
+            return False
+        # guard: K4.door -> return True
+        return self._documents is None or not detach(request.payload)[1]
 
     def _taken(self) -> _Begun | None:
         begun, self._begun = self._begun, None
@@ -290,7 +318,7 @@ class Classifier:
         if classification.restricted or classification.complete:
             return classification
         started_s = self._clock()
-        reason, counts = await self._settled(self._verdict_at_the_door(request, started_s), request)
+        reason, counts = await self._settled(self._second_verdict(request, started_s), request)
         # guard: C18.door-unmasked
         if reason == "clear" and request.pseudonymise and self._stays_unmasked(request):
             reason = TAINTED
@@ -304,6 +332,10 @@ class Classifier:
             classify_s=classification.classify_s + self._clock() - started_s,
             complete=reason in ("clear", "entities"),
         )
+
+    async def _second_verdict(self, request: InferenceRequest, started_s: float) -> Verdict:
+        policy = self._policies.find(request.tightening)
+        return await self._second_pass.verdict(request, policy, started_s)
 
     async def _settled(self, verdict: Awaitable[Verdict], request: InferenceRequest) -> Verdict:
         """A verdict, whatever becomes of the looking: what is not known restricts."""
@@ -347,7 +379,10 @@ class Classifier:
         if model.public and request.tightening == NOT_TIGHTENED:  # guard: C16.key-floor minus 2
             # guard: C16.label-taint minus 1
             return self.taint.source(request) or PUBLIC_MODEL, NOTHING
-        texts = extract_texts(request.payload, model, self._max_bytes)
+        payload = request.payload
+        if self._documents is not None:
+            payload, _ = detach(payload)
+        texts = extract_texts(payload, model, self._max_bytes)
         if (stays := self.taint.source(request, policy.version)) is not None:
             return stays, NOTHING
         if model.tensors_clear and isinstance(request.payload, TensorCall):
@@ -355,36 +390,6 @@ class Classifier:
             if catalog.may_leave(model) and catalog.tensor_names(model) is None:
                 return UNKNOWN_TENSORS, NOTHING
         return self._by_patterns.at_once(request, policy, texts)
-
-    async def _verdict_at_the_door(self, request: InferenceRequest, started_s: float) -> Verdict:
-        payload, policy = request.payload, self._policies.find(request.tightening)
-        try:
-            texts = extract_texts(payload, self._catalog.find(request.model), self._max_bytes)
-            if isinstance(payload, TensorCall):
-                spelled = await self._spelled.read(request, payload, started_s)
-                reason, counts = await self._verdict_on_spelled(request, policy, spelled, started_s)
-                if reason != "clear":
-                    return reason, counts
-                read = set(texts)  # a text that stands twice in a call reads differently
-                # Patterns have read those, and no name is one.
-                # guard: C21.numbers -> numbers = False
-                numbers = self._categories is not None
-                texts += [
-                    t for t in spelled if t not in read and (numbers or t.upper() != t.lower())
-                ]
-        except Unscannable as unread:
-            return unread.reason, NOTHING
-        if self._at_door is None or not policy.has_more:
-            return CLEAR_VERDICT
-        return await self._at_door.find(request, policy, texts, started_s)
-
-    async def _verdict_on_spelled(
-        self, request: InferenceRequest, policy: CallerPolicy, spelled: list[str], started_s: float
-    ) -> Verdict:
-        verdict = self._by_patterns.at_once(request, policy, spelled)
-        if isinstance(verdict, PendingScan):
-            return await self._by_patterns.scan(verdict, request, policy, started_s)
-        return verdict
 
     def looks_for(self, added: Tightening) -> bool:
         """Whether the scanners were built for all that this adds."""

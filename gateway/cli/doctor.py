@@ -23,6 +23,7 @@ from gateway.endpoints.triton.installation import model_environment
 
 _BEST_FIRST = (cuda_libraries.TENSORRT, cuda_libraries.CUDA, "CPUExecutionProvider")
 
+_DOCUMENT_MODULES = ("pypdf", "pypdfium2", "PIL", "cv2", "rapidocr")
 _NEWEST_NUMPY = 1  # that the stubs were built with: with 2.5.2 any tensor of texts ends one
 
 
@@ -30,8 +31,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "doctor",
         help="tell what this machine has",
-        description="GPU, driver, ONNX Runtime, TensorRT, Triton and models: what is there, what "
-        "is missing, and what to do about it. Nothing is started or changed.",
+        description="GPU, driver, ONNX Runtime, TensorRT, Triton, models and readers of documents: "
+        "what is there, what is missing, and what to do about it. Nothing is started or changed.",
     )
     parser.add_argument("--json", action="store_true", help="the findings as JSON")
     parser.set_defaults(run=run)
@@ -62,6 +63,7 @@ def examine() -> dict[str, dict[str, Any]]:
         "tensorrt": _tensorrt(),
         "triton": _triton(),
         "models": _models(),
+        "documents": _documents(),
     }
 
 
@@ -150,6 +152,16 @@ def _tensorrt() -> dict[str, Any]:
         if importlib.util.find_spec(name) is not None:
             return {"package": name, "told": f"{name} {_version(name) or ''}".strip()}
     return {"ok": False, "package": None, "told": "not installed (extra: tensorrt)"}
+
+
+def _documents() -> dict[str, Any]:
+    """The packages that `classify.documents: read` needs."""
+    absent = [name for name in _DOCUMENT_MODULES if importlib.util.find_spec(name) is None]
+    if absent:
+        words = f"not read: no {', '.join(absent)} (extra: documents)"
+    else:
+        words = f"read where the settings say so, with RapidOCR {_version('rapidocr')}"
+    return {"ok": not absent, "absent": absent, "told": words}
 
 
 def _triton() -> dict[str, Any]:

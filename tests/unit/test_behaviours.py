@@ -22,6 +22,7 @@ from tests.simulation.mutations import MUTATIONS
 
 RANGES = {
     "C": range(13, 22),
+    "K": range(1, 5),
     "D": range(1, 7),
     "S": range(1, 12),
     "A": range(1, 11),

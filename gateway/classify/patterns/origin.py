@@ -15,6 +15,7 @@ import regex
 
 WRITERS = (
     "gateway.classify.gate.armed",
+    "gateway.classify.gate.confirmation",
     "gateway.classify.gate.database",
     "gateway.classify.gate.necessary",
     "gateway.classify.gate.plan",

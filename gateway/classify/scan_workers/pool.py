@@ -7,7 +7,6 @@ runs on to its own end and the worker goes back, so early leavers cannot wear wo
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ import orjson
 
 from gateway.classify import Restricting, ScanFailed, ScanLate, ScannersBusy, ScannerUnfit, TooMany
 from gateway.classify.scan_workers import frames
-from gateway.classify.scan_workers.process import started
+from gateway.classify.scan_workers.process import WorkerProcess, started
 from gateway.core import ambient
 from gateway.core.types import Finding
 
@@ -37,12 +36,11 @@ class _GaveUp(Exception):
 _LATE = orjson.dumps({"late": True})
 
 
-class ScanWorker:
+class ScanWorker(WorkerProcess):
     """One worker process, as seen from the gateway."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._ending: asyncio.Task[None] | None = None
+        super().__init__(process)
         self.needs: Any = None  # what its scanner looks for, in its own words
 
     @classmethod
@@ -51,7 +49,7 @@ class ScanWorker:
         worker = cls(await started(spec.factory))
         try:
             async with asyncio.timeout(START_S):
-                worker.needs = _check_ready(await worker._ask(spec.pack()))
+                worker.needs = _check_ready(await worker.ask(spec.pack()))
         except TimeoutError:
             await worker.kill()
             raise ScannerUnfit(f"the scanner was not ready within {START_S:.0f} s") from None
@@ -60,56 +58,16 @@ class ScanWorker:
             raise
         return worker
 
-    @property
-    def alive(self) -> bool:
-        return self._process.returncode is None
-
     async def scan(
         self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
     ) -> list[list[Finding]]:
         """Raises ScanFailed, or _GaveUp when the worker itself ran out of time."""
         stops = None if restricts is None else [sorted(restricts[0]), restricts[1]]
         job = {"texts": texts, "budget_s": budget_s, "restricts": stops}
-        body = await self._ask(frames.pack(job))
+        body = await self.ask(frames.pack(job))
         if body == _LATE:
             raise _GaveUp
         return frames.unpack_findings(body, texts)
-
-    async def _ask(self, frame: bytes) -> bytes:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        try:
-            stdin.write(frame)
-            await stdin.drain()
-            length = int.from_bytes(await stdout.readexactly(frames.HEADER_BYTES), "big")
-            if length > frames.MAX_FRAME_BYTES:
-                raise ScanFailed("the worker's answer is too long")
-            return await stdout.readexactly(length)
-        except (OSError, RuntimeError, asyncio.IncompleteReadError):
-            # uvloop raises RuntimeError where a pipe is written to that it has closed
-            raise ScanFailed("the worker has died") from None
-
-    async def kill(self) -> None:
-        """End the process and close its pipes, whoever asks and however often. A caller that is
-        cancelled leaves the ending to run on; asking again waits for it."""
-        if self._ending is None:
-            self._ending = asyncio.get_running_loop().create_task(self._end())
-        await asyncio.shield(self._ending)
-
-    async def _end(self) -> None:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        stdin.close()
-        # asyncio closes the transport at the end of both pipes, which may come after the process's.
-        while await stdout.read(frames.HEADER_BYTES * 1024):
-            pass
-        with contextlib.suppress(OSError):
-            await stdin.wait_closed()
-        await self._process.wait()
 
 
 class ScanPool:

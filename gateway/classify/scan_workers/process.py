@@ -8,9 +8,13 @@ imports and reads its settings on another; the first pool that asks for such a w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
+
+from gateway.classify import ScanFailed
+from gateway.classify.scan_workers import frames
 
 FIRST = "gateway.classify.scan_workers.factories:build_first"
 """The factory of verdicts: whoever serves has such a worker."""
@@ -65,11 +69,65 @@ async def started(factory: str) -> Process:
 
 
 async def _started(*how: str) -> Process:
+    return await spawned("gateway.classify.scan_workers.worker", *how)
+
+
+async def spawned(module: str, *how: str) -> Process:
+    """A process of this package's that is told its parent and `how`, and answers over pipes."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "gateway.classify.scan_workers.worker", str(os.getpid()), *how),
+        *("-m", module, str(os.getpid()), *how),
         stdin=PIPE,
         stdout=PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env=environment(),
     )
+
+
+class WorkerProcess:
+    """A process that answers each frame with a frame, as seen from the gateway."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ask(self, frame: bytes) -> bytes:
+        """Raises ScanFailed when the process has died."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(frame)
+            await stdin.drain()
+            length = int.from_bytes(await stdout.readexactly(frames.HEADER_BYTES), "big")
+            if length > frames.MAX_FRAME_BYTES:
+                raise ScanFailed("the worker's answer is too long")
+            return await stdout.readexactly(length)
+        except (OSError, RuntimeError, asyncio.IncompleteReadError):
+            # uvloop raises RuntimeError where a pipe is written to that it has closed
+            raise ScanFailed("the worker has died") from None
+
+    async def kill(self) -> None:
+        """End the process and close its pipes, whoever asks and however often. A caller that is
+        cancelled leaves the ending to run on; asking again waits for it."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        stdin.close()
+        # asyncio closes the transport at the end of both pipes, which may come after the process's.
+        while await stdout.read(frames.HEADER_BYTES * 1024):
+            pass
+        with contextlib.suppress(OSError):
+            await stdin.wait_closed()
+        await self._process.wait()

@@ -48,8 +48,8 @@ class ForbiddenProgram(OSError):
 def main() -> None:
     """`PARENT_PID [ahead]`: with `ahead` it imports what the usual scanner needs while it waits to
     be told what to scan for."""
-    jobs, answers = _private_pipes()
-    _confine(int(sys.argv[1]))
+    jobs, answers = private_pipes()
+    confine(int(sys.argv[1]))
     put_off(*_SELDOM)
     gc_tuning.none_yet()
     if sys.argv[2:] == ["ahead"]:
@@ -63,19 +63,19 @@ def main() -> None:
             scanner = _build(spec)
             missed = missing(scanner, spec)
     except ScannerUnfit as exc:  # its words are for the operator; no call was read yet
-        _answer(answers, frames.pack({"error": str(exc)}))
+        answer(answers, frames.pack({"error": str(exc)}))
         return
     except Exception as exc:  # noqa: BLE001 - reported to the parent, which refuses to start
-        _answer(answers, frames.pack({"error": type(exc).__name__}))
+        answer(answers, frames.pack({"error": type(exc).__name__}))
         return
-    _answer(answers, frames.pack({"ready": not missed, "missed": missed, "needs": _needs(scanner)}))
+    answer(answers, frames.pack({"ready": not missed, "missed": missed, "needs": _needs(scanner)}))
     gc_tuning.settled()
     alarm = _Alarm()
     while not missed and (job := frames.read(jobs)) is not None:
-        _answer(answers, _scan(scanner, job, alarm))
+        answer(answers, _scan(scanner, job, alarm))
 
 
-def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
+def private_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Standard input and output under other numbers, so that no stray print mixes with answers."""
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -84,7 +84,8 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
     return jobs, answers
 
 
-def _confine(parent_pid: int) -> None:
+def confine(parent_pid: int) -> None:
+    """Of this process: it dies with its parent, writes no log and no dump, and reaches nobody."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the gateway, which drains first
     logging.disable(logging.CRITICAL)
     coredumps.forbid()
@@ -174,7 +175,8 @@ def _scan_findings(scanner: Scanner, text: str, job: Any) -> list[Finding]:
     return list(first(text, lambda finding: finding.type in types and finding.score >= threshold))
 
 
-def _answer(answers: BinaryIO, frame: bytes) -> None:
+def answer(answers: BinaryIO, frame: bytes) -> None:
+    """Say it at once."""
     answers.write(frame)
     answers.flush()
 

@@ -142,6 +142,9 @@ class ClassifySettings(Section):
     embeddings: DirectoryPath | None = Field(
         None, description="categories: a version of the embedding model, such as models/minilm/1"
     )
+    documents: Annotated[Literal["off", "read"], _OFF] = Field(
+        "off", description="read documents and pictures in calls; off: they restrict"
+    )
     memory: MemorySettings = MemorySettings()
     budget_ms: Positive = Field(
         2000, description="a scan that takes longer makes a call restricted"

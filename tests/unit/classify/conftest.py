@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from gateway.classify import Restricting
 from gateway.classify.classifier import Classifier
 from gateway.classify.patterns.gate import awaited
 from gateway.classify.profile import Profile
 from gateway.classify.scanner.recognizers import PresidioScanner
+from gateway.classify.verdicts.documents import ReadsDocuments
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Clock, Deadline
@@ -50,7 +52,9 @@ class InProcess:
 
     async def start(self) -> None: ...
 
-    async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+    async def scan(
+        self, texts: Sequence[str], budget_s: float, restricts: Restricting | None = None
+    ) -> list[list[Finding]]:
         self.scanned += texts
         return [self._scanner.scan(text) for text in texts]
 
@@ -68,9 +72,13 @@ MODELS = {
 
 
 def make_classifier(
-    pool: Any, settings: ClassifySettings | None = None, clock: Clock = time.monotonic
+    pool: Any,
+    settings: ClassifySettings | None = None,
+    clock: Clock = time.monotonic,
+    documents: ReadsDocuments | None = None,
 ) -> Classifier:
-    return Classifier(settings or ClassifySettings(), Catalog(models=dict(MODELS)), pool, clock)
+    catalog = Catalog(models=dict(MODELS))
+    return Classifier(settings or ClassifySettings(), catalog, pool, clock, documents=documents)
 
 
 @pytest.fixture

@@ -323,7 +323,7 @@ def test_classify_never_raises(payload: Any, model: str) -> None:
     class Short(InProcess):
         def __init__(self) -> None: ...
 
-        async def scan(self, texts: Sequence[str], budget_s: float) -> list[list[Finding]]:
+        async def scan(self, texts: Sequence[str], *_: object) -> list[list[Finding]]:
             return [[] for _ in texts]
 
     found = asyncio.run(make_classifier(Short()).classify(make_request(payload, model=model)))

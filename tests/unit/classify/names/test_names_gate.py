@@ -66,7 +66,9 @@ def test_whatever_could_identify_somebody_is_left_to_the_model(gate: NamesGate, 
     assert len(window) < len(text)
 
 
-@pytest.mark.parametrize("name", ["I'm Quarto Angelo", "I am Bishop Angelo", "I\u2019m Quarto Angelo"])
+@pytest.mark.parametrize(
+    "name", ["I'm Quarto Angelo", "I am Bishop Angelo", "I\u2019m Quarto Angelo"]
+)
 def test_who_introduces_himself_is_read_though_he_is_called_by_words(
     gate: NamesGate, name: str
 ) -> None:
