@@ -182,7 +182,7 @@ class Classifier:
             SpelledTexts(settings.max_scan_bytes, budget),
             at_door,
             None if documents is None else DocumentVerdicts(documents, keep, clock, key),
-            numbers=self._categories is not None,  # guard: C21.numbers -> numbers=False,
+            numbers=self._categories is not None,
         )
 
     def for_catalog(self, catalog: Catalog) -> Classifier:

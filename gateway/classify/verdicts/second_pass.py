@@ -48,7 +48,7 @@ class SecondPass:
         self._patterns = patterns
         self._spelled = spelled
         self._at_door = at_door
-        self._numbers = numbers
+        self._numbers = numbers  # guard: C21.numbers -> self._numbers = False
         self._documents = documents
 
     async def verdict(

@@ -45,7 +45,7 @@ class MaskedStream:
         self._events: Counter[Channel] = Counter()  # with pieces, of texts that come in sequence
         self._lock = asyncio.Lock()  # the timer lets go, too
         self._arrived = asyncio.Event()
-        self._failed: BaseException | None = None
+        self._failed: DeferredError | None = None
 
     async def deliver(self, receiver: Receiver[Frame]) -> None:
         self._receiver = receiver
@@ -107,14 +107,14 @@ class MaskedStream:
             try:
                 await self._advance(waited=True)
             except Exception as error:  # noqa: BLE001 - raised to who delivers, by the next frame
-                self._failed = error
+                self._failed = DeferredError(error)
                 return
 
     async def _advance(self, waited: bool = False, whole: bool = False) -> None:
         """Let go of the events whose text is free."""
         async with self._lock:
             if self._failed is not None:
-                raise self._failed
+                raise self._failed.again()
             for channel, text in list(self._texts.items()):
                 # guard: C20.text-over -> over = True
                 over = whole or self._events[_sequence(channel)] >= text.over_from
