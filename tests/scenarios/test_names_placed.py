@@ -61,8 +61,8 @@ def test_a_name_restricts_and_its_absence_clears(
 def test_while_the_model_cannot_be_asked_every_call_is_restricted(
     house: LiveGateway, outside: SimulatedCloud, loop_thread: LoopThread
 ) -> None:
-    """Also one that has nothing in it: nobody has read it."""
-    marker = "Zephyrine lanterns over quiet harbours"
+    """Also one that names nobody, but that the gate leaves to the model: nobody has read it."""
+    marker = "Zephyrine Lanterns over quiet harbours"
     pid = house.triton_pid()
     os.kill(pid, signal.SIGSTOP)
     try:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.classify import ScannerUnfit
 from gateway.classify.categories.words import size, words
+from gateway.core import ambient
 
 KEY_BYTES = 32
 LONGEST = 8
@@ -44,7 +44,7 @@ def _whole(key: bytes, own: Sequence[str]) -> bytes:
 
 def new_key() -> str:
     """In hex, as a key file holds it."""
-    return secrets.token_hex(KEY_BYTES)
+    return ambient.random_bytes(KEY_BYTES).hex()
 
 
 def read_key(path: Path) -> bytes:

@@ -18,6 +18,7 @@ import regex
 
 _ASCII = 128
 _CODE_POINTS = 0x110000
+_SHORT = 64  # characters, which a loop reads as fast as an array
 ALL = (1 << 256) - 1
 """Masks have a bit for each byte."""
 SHARED = 1 << 255
@@ -50,6 +51,7 @@ class Alphabet:
 
     @functools.cached_property
     def _array(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """The same; numpy is imported at the first long text that is not Western."""
         return np.frombuffer(self.classes, dtype=np.uint8)
 
     @functools.cached_property
@@ -73,6 +75,8 @@ class Alphabet:
             return text.encode("ascii")
         with contextlib.suppress(UnicodeEncodeError):  # a quarter of the time, where it can be
             return text.encode("latin-1").translate(self._western)
+        if len(text) <= _SHORT:
+            return bytes([self.classes[ord(character)] for character in text])
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
         folded: bytes = self._array.take(points).tobytes()
         return folded
