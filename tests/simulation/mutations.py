@@ -69,7 +69,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     _without("second tries are few", "A5", "A5.retry-budget"),
     _without("no hedge of what has failed", "A2 A4", "A4.failed-hedge"),
     _without("the winner of a hedge whose caller has left", "A2 A3", "A2.hedge-winner"),
-    _without("limits that have fired are left alone", "A2 A6", "A6.fired-limits"),
     _without("room in the cloud when it is sent", "S2", "S2.cloud-recheck"),
     _without("the close goes out before who waits is sent", "S2", "S2.close-order"),
     _without("the close goes out before who comes is sent", "S2", "S2.leave-at-once"),
