@@ -186,6 +186,8 @@ _ID, _TRACE, _READ = (  # of fields that go into no table
 
 def answered_by(arrival: RequestContext, placement: Placement) -> Fields:
     """The trailers of an answer: `placement_headers`, as they go over the wire."""
+    # guard: S7.grpc-attempts -> key = (placement.zone, placement.endpoint, placement.reason, 0,
+    #   placement.sensitivity)
     key = (
         placement.zone,
         placement.endpoint,
