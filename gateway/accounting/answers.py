@@ -1,4 +1,4 @@
-"""What was found in answers: counted, on record where it is not clear, and shown on the console."""
+"""Findings in answers: counted, on record where one is not clear, and shown on the console."""
 
 from __future__ import annotations
 

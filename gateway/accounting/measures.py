@@ -69,7 +69,7 @@ class Measures:
         self.watch: Callable[[Sequence[Ended]], None] | None = None
         """Is given the calls that have ended, in their order."""
         self.watch_answers: Callable[[Record], None] | None = None
-        """Is given the record of each answer in which something was found."""
+        """Is given the record of each answer with findings."""
         self._counted = 0  # calls
 
     def begun(self, request: InferenceRequest, endpoint: str, now_s: float) -> None:

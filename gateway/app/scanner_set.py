@@ -19,7 +19,7 @@ from gateway.endpoints.connectors import OnPremBackend
 
 class Scanning:
     """A classifier that others are made of, and the search for whole findings where surrogates or
-    masks may be asked for."""
+    masks may be wanted."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ class DecisionRow:
         return str(self._record["id"])
 
     def answered(self, record: Record, revision: int) -> None:
-        """What was found in its answer."""
+        """The findings in its answer."""
         self._answer, self.revision = record, revision
 
     def ends(self, record: Record, end: Record, revision: int) -> None:
@@ -137,7 +137,7 @@ class Decisions:
             second.zones[zone] += 1
 
     def answered(self, record: Record) -> None:
-        """Something was found in the answer of a call, which has ended."""
+        """The answer of a call, which has ended, has findings."""
         for row in reversed(self.snapshot()._ring):
             if row.id == record["id"]:
                 self.revision += 1

@@ -1,6 +1,6 @@
 """The embedding model in this process: the files that Triton serves, read by ONNX Runtime.
 
-Nothing is asked of any endpoint, so nothing can be down, late or another's. One thread computes,
+No endpoint is called, so nothing can be down, late or another's. One thread computes,
 and gives the interpreter lock back meanwhile.
 """
 

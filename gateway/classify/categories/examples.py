@@ -1,4 +1,4 @@
-"""The operator's examples, and prompts of no category that they are told from."""
+"""The operator's examples, and prompts of no category to compare them with."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Harmless:
-    """Texts that examples are told from, by the model and by their pieces."""
+    """Texts that examples are compared with, by the model and by their pieces."""
 
     vectors: Vectors
     piece_vectors: Vectors

@@ -4,7 +4,7 @@ The rule is the ridge regression that gives 1 to the examples and -1 to the beni
 sides weighing the same. Of it, the score that each text has under the rule of all others is known
 without fitting again (leave-one-out): residuals divided by what is left of their own weight. The
 threshold is the score that one in a hundred benign prompts reaches. What share of the examples
-reaches it says how well the category can be told; where that is less than half, it cannot.
+reaches it says how well the category can be recognised; where that is less than half, it cannot.
 """
 
 from __future__ import annotations

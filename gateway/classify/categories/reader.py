@@ -27,7 +27,7 @@ class CategoryReader:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="categories")
 
     async def start(self) -> None:
-        """Raises ScannerUnfit where a category cannot be told from its examples or its table."""
+        """Raises ScannerUnfit where its examples or its table do not make a category."""
         if self._matcher is not None:
             return
         try:

@@ -2,7 +2,7 @@
 
 The file is made once, from a column of a CSV file, under a key of its own (`spillway values`). It
 holds a digest of each value, of the value's first word, and how many words it has. Without the key
-nobody can tell whether a guess is in it. A text is asked about a word at a time: only where a
+nobody can tell whether a guess is in it. A text is looked up a word at a time: only where a
 value begins with it, digests of so many words are looked up.
 """
 
@@ -20,7 +20,7 @@ from gateway.core import ambient
 
 KEY_BYTES = 32
 LONGEST = 8
-"""Words of a value that are compared: a longer one is found by its first eight."""
+"""Words of a value that are compared: a longer one matches by its first eight."""
 FEWEST_SIGNS = 4
 """Letters and digits of a value: shorter ones stand in any text."""
 _HEAD = b"spillway-values 1\n"
@@ -80,7 +80,7 @@ class ValueTable:
     _lengths: dict[bytes, tuple[int, ...]] = field(repr=False)  # by the first word
     _wholes: frozenset[bytes] = field(repr=False)
     _known: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
-    """Of words that were met before, by their hash: no word of a caller's is kept."""
+    """Of words that were met before, by their hash: no word of a caller's stays in memory."""
 
     @classmethod
     def load(cls, path: Path, key_path: Path) -> ValueTable:

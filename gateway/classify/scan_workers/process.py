@@ -73,7 +73,7 @@ async def _started(*how: str) -> Process:
 
 
 async def spawned(module: str, *how: str) -> Process:
-    """A process of this package's that is told its parent and `how`, and answers over pipes."""
+    """A process of this package's that gets its parent and `how`, and answers over pipes."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", module, str(os.getpid()), *how),
@@ -85,7 +85,7 @@ async def spawned(module: str, *how: str) -> Process:
 
 
 class WorkerProcess:
-    """A process that answers each frame with a frame, as seen from the gateway."""
+    """A process that answers each frame with a frame, from the gateway's side."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

@@ -19,7 +19,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="make a table of exact values for a category",
         description="Writes keyed digests of a column's values, which nobody can read, for "
         "classify.categories.<name>.values. The key is made where there is none; keep it as a "
-        "secret, beside neither the table nor the CSV file.",
+        "secret, apart from the table and the CSV file.",
     )
     parser.add_argument("csv", type=Path, metavar="FILE", help="a CSV file whose first row names")
     parser.add_argument("--column", metavar="NAME", help="default: the first")
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         console.put_json({"values": count, "too_short": short})
     else:
-        console.err.print(f"{count} values; {short} too short to be told from other text")
+        console.err.print(f"{count} values; {short} too short to be distinct from other text")
     return 0
 
 

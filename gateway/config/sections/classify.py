@@ -98,7 +98,7 @@ class CategorySettings(Section):
         None, description="5 to 500 texts, one a line, or objects with `text` in a .jsonl file"
     )
     counterexamples: FilePath | None = Field(
-        None, description="examples: harmless texts like them, beside the built-in ones"
+        None, description="examples: harmless texts like them, in addition to the built-in ones"
     )
     threshold: Score | None = Field(
         None, description="examples: the score from which on a text is near; absent: found"

@@ -188,7 +188,7 @@ class Tagger:
         handle: float,
         go_on: Callable[[], None],
     ) -> list[Mention]:
-        """Those that both models see, of which the first was asked before."""
+        """Those that both models read, of which the first has read already."""
         if self.second is not None:
             first = self.second.settle(words, first, self.features.rows, go_on)
         return _mentions(words, first, threshold, handle)

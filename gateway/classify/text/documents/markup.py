@@ -1,6 +1,6 @@
 """The text of HTML as a browser shows it: words that tags divide are whole again.
 
-What stands in the source beside it (attributes, comments, scripts) is read in the source itself.
+What else stands in the source (attributes, comments, scripts) is read in the source itself.
 """
 
 from __future__ import annotations

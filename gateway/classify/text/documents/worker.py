@@ -1,6 +1,6 @@
 """One process that reads documents: a library that reads strangers' files may be led to anything.
 
-It is confined as a scan worker is, and may have so much memory and no open file beside its own.
+It is confined as a scan worker is, and may have so much memory and no open file but its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is found in answers, where the settings ask for that (`classify.answers`), and its masks."""
+"""Findings in answers, where the settings want them (`classify.answers`), and their masks."""
 
 from __future__ import annotations
 

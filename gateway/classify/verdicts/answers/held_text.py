@@ -26,10 +26,10 @@ _PARTICLES = frozenset(
 
 
 class HeldText:
-    """Offsets are characters of the whole text, of which only the end is kept."""
+    """Offsets are characters of the whole text, of which only the end is held."""
 
     def __init__(self) -> None:
-        self._text, self._base = "", 0  # what is kept, and where it begins
+        self._text, self._base = "", 0  # what is held, and where it begins
         self._read = 0  # up to where it was read
         self._masks: list[Mask] = []
         self.free = 0  # up to where it may go
