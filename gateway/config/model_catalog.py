@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.config import Settings
+from gateway.config import Settings, token_encoding
+from gateway.config.token_encoding import TokenEncoding
 from gateway.core.errors import UnknownModel
 from gateway.core.types import Endpoint, ServedModel, Zone, endpoint_name
 
@@ -26,6 +27,7 @@ class CatalogModel:
     max_batch: int = 1
     inputs: frozenset[str] = frozenset()  # all of them, by the operator's word; empty: ask servers
     rows_independent: bool | None = None  # by the operator's word; None: it is tried
+    token_encoding: TokenEncoding | None = None  # of ids that callers send in the place of text
     canary: bool = False  # small inferences of our own may be sent; never where it is undeclared
 
 
@@ -64,6 +66,7 @@ class Catalog:
                 max_batch=m.max_batch,
                 rows_independent=m.rows_independent,
                 canary=m.canary,
+                token_encoding=token_encoding.load(m.token_encoding) if m.token_encoding else None,
                 inputs=frozenset((*m.inputs, *m.text_inputs)) if m.inputs else frozenset(),
             )
             for name, m in settings.models.items()

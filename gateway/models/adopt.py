@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 Report = Callable[[str], None]
 _CODE = ("model.py", "ort_session.py", "runtime.py")
+_TEXT_CODE = ("text_pieces.py",)
 _SERVED = Path(__file__).parent / "served"  # no package: Triton imports what is in it
 _CANARY_VALUES = 4
 _CANARY_SIZE = 4  # of a free axis
@@ -122,7 +123,7 @@ def _put(
     if given.tokenizer is not None and declared.graph.text is not None:
         shutil.copyfile(given.tokenizer, version / declared.graph.text.tokenizer)
     if not (version / "runtime.py").exists() or (version / "runtime.json").exists():
-        for name in _CODE:
+        for name in _CODE + (_TEXT_CODE if declared.graph.text else ()):
             shutil.copyfile(_SERVED / name, version / name)
         document = json.dumps(_runtime(declared), indent=1) + "\n"
         (version / "runtime.json").write_text(document, encoding="utf-8")

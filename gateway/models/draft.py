@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from gateway.models.declaration import TOKEN_COUNTS
 from gateway.models.declaration.tensors import DeclaredDatatype
 from gateway.models.failures import WrongModel
 from gateway.models.graph import GraphTensor, Signature
@@ -129,3 +130,5 @@ def _takes_text(document: dict[str, Any], tokenizer: Path) -> None:
         and isinstance(first["dims"][0], int)
     ):
         document["task"] = "embeddings"
+        counts = {"datatype": DeclaredDatatype.INT32.value, "dims": [1]}
+        document["outputs"][TOKEN_COUNTS] = counts

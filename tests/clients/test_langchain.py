@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from tests.live import CL100K
+
 KEY = SecretStr("none")
 
 
@@ -48,14 +50,22 @@ def test_the_responses_api_is_answered(langchain: Any, openai_url: str) -> None:
     assert chat.invoke("Say hello.").text
 
 
-def test_documents_are_embedded(langchain: Any, openai_url: str) -> None:
+@pytest.mark.parametrize("as_tokens", [False, True], ids=["as text", "as token ids"])
+def test_documents_are_embedded(
+    langchain: Any, openai_url: str, monkeypatch: pytest.MonkeyPatch, as_tokens: bool
+) -> None:
+    if as_tokens:  # langchain's default
+        if not CL100K.exists():
+            pytest.skip("litellm, which carries the vocabulary, is not installed")
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(CL100K.parent))
     embeddings = langchain.OpenAIEmbeddings(
         model="minilm",
         openai_api_base=openai_url,
         openai_api_key=KEY,
         max_retries=0,
-        check_embedding_ctx_length=False,  # else it sends token ids of a tokenizer it downloads
+        check_embedding_ctx_length=as_tokens,
     )
-    vectors = embeddings.embed_documents(["a cat sat", "on a mat"])
+    vectors = embeddings.embed_documents(["a cat sat", "Äpfel on a mat"])
     assert [len(vector) for vector in vectors] == [384, 384]
     assert embeddings.embed_query("a cat sat") == pytest.approx(vectors[0], abs=1e-4)
+    assert vectors[0] != pytest.approx(vectors[1], abs=1e-1)

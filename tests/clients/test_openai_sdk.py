@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 
 import openai
 import pytest
@@ -80,6 +81,18 @@ def test_embeddings_are_the_same_in_base64_and_in_numbers(client: openai.OpenAI)
         assert len(a.embedding) == len(b.embedding) == 384
         assert a.embedding == pytest.approx(b.embedding, abs=1e-4)
         assert math.hypot(*a.embedding) == pytest.approx(1, abs=1e-3)
+
+
+def test_embeddings_are_counted_shortened_and_cut_as_they_are_asked_for(
+    client: openai.OpenAI,
+) -> None:
+    create, long = partial(client.embeddings.create, model="minilm"), "word " * 300
+    assert create(input=["a cat sat", "on"]).usage.total_tokens == 8  # as the tokenizer has them
+    assert len(create(input="a cat", dimensions=64).data[0].embedding) == 64
+    with pytest.raises(openai.BadRequestError, match="302 tokens, and this model takes 256") as no:
+        create(input=["a cat"] * 40 + [long])
+    assert no.value.param == "input[40]"
+    assert create(input=long, extra_body={"truncate": True}).usage.total_tokens == 256
 
 
 def test_a_response_is_answered(client: openai.OpenAI) -> None:

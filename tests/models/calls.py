@@ -28,9 +28,13 @@ def tensors(inputs: dict[str, Array]) -> list[grpcclient.InferInput]:
 
 
 def infer(
-    client: grpcclient.InferenceServerClient, model: str, inputs: dict[str, Array], output: str
+    client: grpcclient.InferenceServerClient,
+    model: str,
+    inputs: dict[str, Array],
+    output: str,
+    parameters: dict[str, str] | None = None,
 ) -> Array:
-    found = client.infer(model, tensors(inputs)).as_numpy(output)
+    found = client.infer(model, tensors(inputs), parameters=parameters).as_numpy(output)
     assert isinstance(found, np.ndarray)
     return found
 

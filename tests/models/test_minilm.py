@@ -20,24 +20,24 @@ GOLDEN = json.loads((MODELS / "minilm/golden.json").read_text(encoding="utf-8"))
 
 
 def embed(
-    client: grpcclient.InferenceServerClient, *values: str | bytes
+    client: grpcclient.InferenceServerClient, *values: str | bytes, **parameters: str
 ) -> npt.NDArray[np.float32]:
     column = texts(*values)[:, None]
-    return infer(client, "minilm", {"text": column}, "embedding").astype(np.float32)
+    return infer(client, "minilm", {"text": column}, "embedding", parameters).astype(np.float32)
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['pieces']} pieces")
 def test_a_text_has_the_vector_of_the_reference(
     over_grpc: grpcclient.InferenceServerClient, case: dict[str, Any]
 ) -> None:
-    (vector,) = embed(over_grpc, case["text"])
+    (vector,) = embed(over_grpc, case["text"], truncate="END")
     np.testing.assert_allclose(vector[:16], case["first"], atol=2e-5)
     assert vector.sum() == pytest.approx(case["sum"], abs=2e-4)
     assert np.linalg.norm(vector) == pytest.approx(case["norm"], abs=1e-5)
 
 
 def test_padding_in_a_batch_changes_no_vector(over_grpc: grpcclient.InferenceServerClient) -> None:
-    together = embed(over_grpc, *(case["text"] for case in GOLDEN))
+    together = embed(over_grpc, *(case["text"] for case in GOLDEN), truncate="END")
     np.testing.assert_allclose(together[:, :16], [case["first"] for case in GOLDEN], atol=2e-5)
 
 
@@ -54,12 +54,19 @@ def test_sentences_that_mean_the_same_are_closer(
     assert alike > unlike + 0.25
 
 
-def test_what_follows_256_word_pieces_does_not_count(
+def test_what_follows_256_word_pieces_counts_only_where_it_is_not_cut(
     over_grpc: grpcclient.InferenceServerClient,
 ) -> None:
     full = "word " * 254
-    whole, longer = embed(over_grpc, full, full + "and a surprising end")
-    np.testing.assert_allclose(whole, longer, atol=1e-6)
+    longer = full + "and a surprising end"
+    (whole,) = embed(over_grpc, full)
+    (cut,) = embed(over_grpc, longer, truncate="END")
+    (end,) = embed(over_grpc, longer, truncate="START")
+    np.testing.assert_allclose(whole, cut, atol=1e-6)
+    assert whole @ end < 0.999
+    with pytest.raises(InferenceServerException, match=r"row 0: the text has \d+ tokens") as caught:
+        embed(over_grpc, longer)
+    assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
 
 
 def test_json_and_binary_tensors_give_the_same_vector(

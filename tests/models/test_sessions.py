@@ -33,11 +33,12 @@ def sessions(built: None) -> ModuleType:
     return beside("fraud_score", "ort_session")
 
 
-def test_every_version_carries_the_one_session_module() -> None:
+def test_every_version_carries_the_one_module_of_each_kind() -> None:
     served = MODELS.parent / "gateway/models/served"
-    for model in WITH_GRAPHS:
-        copy = MODELS / model / "1/ort_session.py"
-        assert filecmp.cmp(served / "ort_session.py", copy, shallow=False), (
+    carried = [(model, "ort_session.py") for model in WITH_GRAPHS]
+    for model, name in (*carried, ("minilm", "text_pieces.py")):
+        copy = MODELS / model / "1" / name
+        assert filecmp.cmp(served / name, copy, shallow=False), (
             f"{copy} is old: python models/build.py"
         )
 

@@ -21,7 +21,7 @@ from tests.properties.test_guards_hold_alone import ALL as PLACEMENT
 from tests.simulation.mutations import MUTATIONS
 
 RANGES = {
-    "C": range(13, 22),
+    "C": range(13, 23),
     "K": range(1, 5),
     "D": range(1, 7),
     "S": range(1, 12),

@@ -21,7 +21,8 @@ from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import Placement
 from gateway.core.types import DocumentCall, ServedModel, Zone
-from gateway.endpoints.connectors.triton.openai_prompts import ask, texts
+from gateway.endpoints.connectors.triton.embedding import EmbeddingRequest
+from gateway.endpoints.connectors.triton.openai_prompts import ask
 from gateway.scheduling.routing.needs import needs
 from gateway.server.openai.errors import error_document
 from tests.unit.harness import MODEL, Ended, Plan, Rig, Site, cloud, onprem, request, run
@@ -232,6 +233,9 @@ def test_a_call_without_needs_is_refused_by_no_text_model(
     if any(needs(DocumentCall(operation, document))):
         return
     try:
-        texts(document) if operation is EMBEDDINGS else ask(operation, document)
+        if operation is EMBEDDINGS:
+            EmbeddingRequest.from_document(document)
+        else:
+            ask(operation, document)
     except UpstreamRefused as refused:
         raise AssertionError(document) from refused

@@ -59,6 +59,7 @@ max_batch_size: 3
 input { name: "text" data_type: TYPE_STRING dims: 1 }
 output { name: "embedding" data_type: TYPE_FP32 dims: 2 }
 """
+COUNTING = EMBEDDER + 'output { name: "num_input_tokens" data_type: TYPE_INT32 dims: 1 }'
 USER = [{"role": "user", "content": "hi"}]
 
 

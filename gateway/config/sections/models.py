@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, FilePath, field_validator, model_validator
 
+from gateway.config import token_encoding
 from gateway.config.endpoint_kinds import KINDS
 from gateway.config.section import (
     Contradiction,
@@ -87,6 +89,11 @@ class ModelSettings(Section):
         None, description="whether rows of one batch leave each other's answers alone; else tried"
     )
     canary: bool = Field(True, description="false where even an empty inference has an effect")
+    token_encoding: FilePath | None = Field(
+        None,
+        description="the vocabulary of token ids that callers send in the place of text: a "
+        "tokenizer.json, or ranks of tiktoken; without it, only servers that take ids get them",
+    )
     pseudonymise: bool = Field(
         False, description="its calls may leave with surrogates, where their key allows it too"
     )
@@ -128,6 +135,21 @@ class ModelSettings(Section):
         # guard: C16.tensors-conflict
         if self.tensors == "restricted" and "tensors" in self.model_fields_set:
             raise Contradiction(("tensors",), "restricted contradicts public: true; drop one")
+        return self
+
+    @field_validator("token_encoding")
+    @classmethod
+    def _is_vocabulary(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            token_encoding.load(path)
+        return path
+
+    @model_validator(mode="after")
+    def _reads_tokens(self) -> ModelSettings:
+        if self.token_encoding is not None and not any(
+            spec.token_field for spec in task_operations(self.task)
+        ):
+            raise Contradiction(("token_encoding",), f"no call of task {self.task} has token ids")
         return self
 
     @model_validator(mode="after")

@@ -27,10 +27,17 @@ CAPABILITIES: Final = {
     "search": "a search of the web",
     "state": "what the endpoint kept of earlier calls",
     "dimensions": "vectors of another size",
+    "truncation": "texts that are too long for the model are cut",
     "sampling": "values of `seed`, `stop` and others that not every model takes",
     "other": "a field that is not in this table",
 }
 """By name, as settings have them."""
+
+REMEDIES: Final = {
+    "token_ids": "send text (with langchain: check_embedding_ctx_length=False), or have the "
+    "gateway's token_encoding declared for this model",
+}
+"""What helps where no endpoint offers a capability; else to leave the field out."""
 
 MOST_CHOICES: Final = 16
 _MOST_STOPS: Final = 16

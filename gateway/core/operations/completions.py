@@ -38,6 +38,7 @@ COMPLETIONS: Final = OperationSpec(
     name="completions",
     task="generate",
     path="/v1/completions",
+    token_field="prompt",
     check=_check,
     fields={
         **SHARED,

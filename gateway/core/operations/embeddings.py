@@ -34,9 +34,12 @@ EMBEDDINGS: Final = OperationSpec(
     fields={
         **{key: PLAIN for key in ("model", "input", "user", "encoding_format")},
         "dimensions": ("dimensions", is_given),
+        "truncate": ("truncation", is_given),
+        "truncate_prompt_tokens": ("truncation", is_given),
     },
     needs=_needs,
     rows="input",
+    token_field="input",
     metric="embeddings",
     canary={"input": "Hi"},
 )

@@ -51,6 +51,7 @@ class OperationSpec:
     usage_option: bool = False  # its stream tells its usage where `stream_options` ask for it
     writes: bool = False  # its answer has output tokens
     rows: str = ""  # the field whose items are rows of a batch; empty: a call is one row
+    token_field: str = ""  # that may hold token ids in the place of text; empty: none may
     stateful: bool = False  # an endpoint may keep what it answered
     pseudonymised: bool = False  # its calls may leave with surrogates
     metric: str = ""  # in OpenTelemetry's conventions for generative AI; empty: unknown to them

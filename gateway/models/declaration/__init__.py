@@ -39,6 +39,8 @@ from gateway.models.declaration.variants import (
 )
 
 FILE = "model.yaml"
+TOKEN_COUNTS = "num_input_tokens"
+"""The output of a model that takes text, by which it tells the tokens of each row."""
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
 
 
@@ -87,7 +89,11 @@ class Declaration(Section):
 
     @property
     def graph_outputs(self) -> Mapping[str, TensorDeclaration]:
-        return (self.graph and self.graph.outputs) or self.outputs
+        if self.graph and self.graph.outputs:
+            return self.graph.outputs
+        if self.graph and self.graph.text and TOKEN_COUNTS in self.outputs:
+            return {name: t for name, t in self.outputs.items() if name != TOKEN_COUNTS}
+        return self.outputs
 
     @property
     def max_batch(self) -> int:
@@ -110,6 +116,9 @@ class Declaration(Section):
             if tensor.text and tensor.datatype is not DeclaredDatatype.BYTES:
                 raise Contradiction(("inputs", name, "text"), "only BYTES can hold text")
         text = self.graph.text if self.graph else None
+        counts = self.outputs.get(TOKEN_COUNTS)
+        if counts and text and (counts.datatype, counts.dims) != (DeclaredDatatype.INT32, (1,)):
+            raise Contradiction(("outputs", TOKEN_COUNTS), "must be INT32 with dims [1]")
         if text is None:
             return self
         if text.input not in self.inputs or not self.inputs[text.input].text:

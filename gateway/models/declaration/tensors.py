@@ -73,7 +73,9 @@ class TextDeclaration(Section):
 
     input: Name = Field(description="the model's input of text")
     tokenizer: Inside = Field("tokenizer.json", description="in the version's directory")
-    axis: AxisName = Field(description="the axis of the pieces; its max is where texts are cut")
+    axis: AxisName = Field(
+        description="the axis of the pieces; its max is how many a text may have"
+    )
 
 
 class GraphDeclaration(Section):

@@ -36,10 +36,10 @@ class TritonPythonModel:
         }
         try:
             joined = {n: v[0] if len(v) == 1 else np.concatenate(v) for n, v in arrays.items()}
-            results = self._runtime.execute(joined)
+            results = self._runtime.execute(joined, self._truncations(requests, arrays))
         except Exception as error:  # noqa: BLE001 - ONNX Runtime's exceptions share no class
             if len(requests) == 1:
-                return [pb_utils.InferenceResponse(error=pb_utils.TritonError(_error_text(error)))]
+                return [pb_utils.InferenceResponse(error=_refusal(error))]
             # One of them is bad: run apart, the others are answered.
             return [response for request in requests for response in self.execute([request])]
         if len(requests) == 1:
@@ -48,11 +48,21 @@ class TritonPythonModel:
         split = [np.split(results[name], cuts) for name in self._outputs]
         return [self._answer(parts) for parts in zip(*split, strict=True)]
 
+    def _truncations(self, requests: Sequence[Any], arrays: dict[str, list[Any]]) -> Any:
+        """Of each row; none where the model takes no text."""
+        if not self._runtime.takes_text:
+            return ()
+        from text_pieces import truncations  # only models that take text carry it
+
+        return truncations(requests, [len(array) for array in arrays[self._inputs[0]]])
+
     def _answer(self, parts: Sequence[Any]) -> Any:
         pairs = zip(self._outputs, parts, strict=True)
         return pb_utils.InferenceResponse([pb_utils.Tensor(*pair) for pair in pairs])
 
 
-def _error_text(error: Exception) -> str:
+def _refusal(error: Exception) -> Any:
     """Our own words only: ONNX Runtime's messages quote values of inputs."""
-    return str(error) if isinstance(error, ValueError) else "the inputs do not fit the graph"
+    if isinstance(error, ValueError):
+        return pb_utils.TritonError(str(error), pb_utils.TritonError.INVALID_ARG)
+    return pb_utils.TritonError("the inputs do not fit the graph")

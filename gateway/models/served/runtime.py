@@ -6,6 +6,7 @@ Copied here by `spillway models build`.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from ort_session import OrtSession, SessionConfig
 
 Tensors = dict[str, npt.NDArray[np.generic]]
+_COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
 
 
 class Runtime:
@@ -24,43 +26,39 @@ class Runtime:
         wanted = SessionConfig(graph or self.declared["graph"], threads or self.declared["threads"])
         self.session = OrtSession(directory, wanted)
         self._types = {i.name: i.type for i in self.session.session.get_inputs()}
-        self._tokenizer = self._load_tokenizer(directory)
+        self._pieces = self._text_pieces(directory)
 
-    def _load_tokenizer(self, directory: Path) -> Any:
-        text = self.declared["text"]
-        if text is None:
+    def _text_pieces(self, directory: Path) -> Any:
+        if (text := self.declared["text"]) is None:
             return None
-        from tokenizers import Tokenizer  # only models that take text need it
+        from text_pieces import TextPieces  # only models that take text need a tokenizer
 
-        tokenizer = Tokenizer.from_file(str(directory / text["tokenizer"]))
-        tokenizer.enable_truncation(text["most_pieces"])
-        tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
-        return tokenizer
+        return TextPieces(directory / text["tokenizer"], text["most_pieces"])
 
-    def execute(self, inputs: Tensors) -> Tensors:
-        """By the names of the model, the batch first. Raises ValueError for what no row can be."""
-        outputs = self.session.run(self._feed(inputs))
+    @property
+    def takes_text(self) -> bool:
+        return self._pieces is not None
+
+    def execute(self, inputs: Tensors, truncations: Sequence[Any] = ()) -> Tensors:
+        """By the names of the model, the batch first; `truncations`: of each row. Raises ValueError
+        for what no row can be."""
+        outputs: Tensors = {}
+        if self._pieces is None:
+            feed = {name: inputs[name] for name in self._types}
+        else:
+            from text_pieces import COUNTS, counts  # only models that take text carry it
+
+            pieces = self._pieces.encoded(inputs[self.declared["text"]["input"]], truncations)
+            feed, outputs[COUNTS] = self._feed(pieces), counts(pieces)
+        outputs |= self.session.run(feed)
         return {name: outputs[name] for name in self.declared["outputs"]}
 
-    def _feed(self, inputs: Tensors) -> Tensors:
-        if self._tokenizer is None:
-            return {name: inputs[name] for name in self._types}
-        texts = [_decoded(text) for text in inputs[self.declared["text"]["input"]].ravel()]
-        pieces = self._tokenizer.encode_batch(texts)
-        columns = {
-            "input_ids": [piece.ids for piece in pieces],
-            "attention_mask": [piece.attention_mask for piece in pieces],
-            "token_type_ids": [piece.type_ids for piece in pieces],
-        }
-        return {
-            name: np.array(columns[name], np.int32 if "int32" in kind else np.int64)
-            for name, kind in self._types.items()
-        }
-
-
-def _decoded(text: object) -> str:
-    try:
-        return text.decode("utf-8") if isinstance(text, bytes) else str(text)
-    except UnicodeDecodeError:
-        # Without a cause: Python's own message would quote the text, and errors end up in logs.
-        raise ValueError("text must be UTF-8") from None
+    def _feed(self, pieces: Sequence[Any]) -> Tensors:
+        """Padded to the longest."""
+        shape = len(pieces), max(map(len, pieces))
+        feed: Tensors = {}
+        for name, kind in self._types.items():
+            feed[name] = np.zeros(shape, np.int32 if "int32" in kind else np.int64)
+            for row, encoding in enumerate(pieces):
+                feed[name][row, : len(encoding)] = getattr(encoding, _COLUMNS[name])
+        return feed

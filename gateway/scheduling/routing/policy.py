@@ -15,6 +15,7 @@ from gateway.core.errors import (
     OnpremUnavailable,
     Saturated,
 )
+from gateway.core.operations.capabilities import REMEDIES
 from gateway.core.operations.spec import CapabilityNeed
 from gateway.core.structs import value
 from gateway.core.types import (
@@ -244,8 +245,9 @@ def _too_late() -> DeadlineExceeded:
 
 
 def _incapable(need: CapabilityNeed) -> Incapable:
+    remedy = REMEDIES.get(need.capability, "leave it out")
     refused = Incapable(
-        f"{need.field}: no endpoint that this call may go to offers {need.capability}; leave it out"
+        f"{need.field}: no endpoint that this call may go to offers {need.capability}; {remedy}"
     )
     refused.field = need.field
     return refused

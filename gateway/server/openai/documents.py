@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.config.token_encoding import TokenEncoding, UnknownTokens
 from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
 from gateway.core.operations.spec import OperationSpec, StreamForm
 from gateway.core.types import DocumentCall, JsonDocument
@@ -37,6 +38,10 @@ def read(
         _check_stream(streamed, operation)
     operation.check(document)
     labels.check_document(document)
+    if model.token_encoding is not None and operation.token_field:
+        document, size, json_bytes = _detokenised(
+            document, operation.token_field, model.token_encoding, size, json_bytes
+        )
     call = DocumentCall(operation, document, streamed is True, size)
     call.json_bytes = json_bytes  # type: ignore[misc] # no copy shall have it
     return model, call
@@ -53,3 +58,18 @@ def _check_stream(streamed: Any, operation: OperationSpec) -> None:
         raise InvalidField("stream", "must be true or false", WRONG_TYPE)
     if streamed and operation.stream is StreamForm.NONE:
         raise InvalidField("stream", f"answers of {operation.path} are not streamed; leave it out")
+
+
+def _detokenised(
+    document: JsonDocument, key: str, encoding: TokenEncoding, size: int, json_bytes: int
+) -> tuple[JsonDocument, int, int]:
+    """The call with the texts that its token ids stand for: they are what is read and sent on."""
+    given = document[key]
+    if not isinstance(given, list) or isinstance(given[0], str):
+        return document, size, json_bytes
+    try:
+        texts = encoding.texts(given)
+    except UnknownTokens as exc:
+        raise InvalidField(key, str(exc)) from None
+    # guard: C22.tokens-read -> return document, size, json_bytes
+    return {**document, key: texts}, max(size, sum(map(len, texts))), 0

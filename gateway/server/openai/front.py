@@ -21,7 +21,13 @@ from gateway.core.errors import GatewayError, InternalError, UnknownModel, Unsup
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import FrameSource, InferenceReply, JsonBody, OneFrame, received
-from gateway.core.types import AT_ONCE_BYTES, InferenceRequest, JsonDocument, WireProtocol
+from gateway.core.types import (
+    AT_ONCE_BYTES,
+    DocumentCall,
+    InferenceRequest,
+    JsonDocument,
+    WireProtocol,
+)
 from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.http.head import name_in
@@ -105,23 +111,22 @@ class _OpenAiRequestHead(RequestHead):
         self, body: bytes, arrival: RequestContext
     ) -> InferenceRequest | Awaitable[InferenceRequest]:
         if len(body) > AT_ONCE_BYTES:
-            return self._parse_request(body, arrival)
-        depth = self.services.limits.max_json_depth
-        document, json_bytes = strictjson.sized_object(body, depth, self._bounds)
-        return self._request(document, json_bytes, arrival, 0)
+            return self._read_aside(body, arrival)
+        return self._request(*self._read(body, 0), arrival)
 
-    async def _parse_request(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
-        depth = self.services.limits.max_json_depth
-        document, json_bytes = await asyncio.to_thread(
-            strictjson.sized_object, body, depth, self._bounds
-        )
-        return self._request(document, json_bytes, arrival, len(body))
+    async def _read_aside(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
+        return self._request(*await asyncio.to_thread(self._read, body, len(body)), arrival)
+
+    def _read(self, body: bytes, size: int) -> tuple[CatalogModel, DocumentCall]:
+        services = self.services
+        depth = services.limits.max_json_depth
+        document, json_bytes = strictjson.sized_object(body, depth, self._bounds)
+        return read(self._operation, document, services.catalog, size, json_bytes)
 
     def _request(
-        self, document: JsonDocument, json_bytes: int, arrival: RequestContext, size: int
+        self, model: CatalogModel, call: DocumentCall, arrival: RequestContext
     ) -> InferenceRequest:
-        services, terms = self.services, self._terms
-        model, call = read(self._operation, document, services.catalog, size, json_bytes)
+        terms = self._terms
         if terms is None or terms.model is not model:
             terms = self.terms(WireProtocol.OPENAI, model)
         return terms.request(arrival, call)

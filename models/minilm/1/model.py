@@ -6,8 +6,9 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 from ort_session import SessionConfig, report
 from runtime import Runtime
+from text_pieces import COUNTS, truncations
 
-INPUT, OUTPUTS = "text", ("embedding",)
+INPUT, OUTPUTS = "text", ("embedding", COUNTS)
 
 
 class TritonPythonModel:
@@ -18,10 +19,12 @@ class TritonPythonModel:
     def execute(self, requests):
         arrays = [pb_utils.get_input_tensor_by_name(r, INPUT).as_numpy() for r in requests]
         try:
-            results = self._runtime.execute({INPUT: np.concatenate(arrays)})
+            truncated = truncations(requests, [len(array) for array in arrays])
+            results = self._runtime.execute({INPUT: np.concatenate(arrays)}, truncated)
         except ValueError as error:
             if len(requests) == 1:
-                return [pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error)))]
+                refusal = pb_utils.TritonError(str(error), pb_utils.TritonError.INVALID_ARG)
+                return [pb_utils.InferenceResponse(error=refusal)]
             # One of them is bad: run apart, the others are answered.
             return [response for request in requests for response in self.execute([request])]
         cuts = np.cumsum([len(array) for array in arrays])[:-1]

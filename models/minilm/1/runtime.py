@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from ort_session import OrtSession, SessionConfig
-from tokenizers import Encoding, Tokenizer
+from text_pieces import COUNTS, TextPieces, Truncation, counts
+from tokenizers import Encoding
 
-MAX_PIECES = 256  # the length that the weights were trained for; longer texts are cut
+MAX_PIECES = 256  # the length that the weights were trained for
 LARGEST_BATCH = 32
 RUN_COSTS = 24  # a run costs as much as so many more pieces in it, at one thread and at two
 SHAPES = {
@@ -23,19 +24,18 @@ Tensors = dict[str, npt.NDArray[np.generic]]
 class Runtime:
     def __init__(self, directory: Path, wanted: SessionConfig | None = None) -> None:
         self.session = OrtSession(directory, wanted, shapes=SHAPES)
-        self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-        self._tokenizer.enable_truncation(MAX_PIECES)
-        self._tokenizer.no_padding()
+        self._pieces = TextPieces(directory / "tokenizer.json", MAX_PIECES)
 
-    def execute(self, inputs: Tensors) -> Tensors:
-        """`text` [batch, 1] of UTF-8 bytes -> `embedding` [batch, 384], each of length one."""
-        texts = [decoded(text) for text in inputs["text"].ravel()]
-        pieces = self._tokenizer.encode_batch(texts)
+    def execute(self, inputs: Tensors, truncations: Sequence[Truncation] = ()) -> Tensors:
+        """`text` [batch, 1] of UTF-8 bytes -> `embedding` [batch, 384], each of length one, and
+        how many pieces each text has. Raises ValueError for texts that are too long, unless
+        `truncations` has them cut."""
+        pieces = self._pieces.encoded(inputs["text"], truncations)
         runs = together([len(p) for p in pieces])
-        found = np.concatenate([self._run([pieces[at] for at in run]) for run in runs])
-        embedding = np.empty_like(found)
-        embedding[np.concatenate(runs)] = found
-        return {"embedding": embedding}
+        vectors = np.concatenate([self._run([pieces[at] for at in run]) for run in runs])
+        embedding = np.empty_like(vectors)
+        embedding[np.concatenate(runs)] = vectors
+        return {"embedding": embedding, COUNTS: counts(pieces)}
 
     def _run(self, pieces: Sequence[Encoding]) -> npt.NDArray[np.generic]:
         """Padded to the longest."""
@@ -64,11 +64,3 @@ def together(lengths: Sequence[int]) -> list[list[int]]:
         runs.append(order[begins[end] : end])
         end = begins[end]
     return runs
-
-
-def decoded(text: object) -> str:
-    try:
-        return text.decode("utf-8") if isinstance(text, bytes) else str(text)
-    except UnicodeDecodeError:
-        # Without a cause: Python's own message would quote the text, and errors end up in logs.
-        raise ValueError("text must be UTF-8") from None

@@ -17,7 +17,10 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
+from gateway.core.reply import JsonBody, OneFrame
+from gateway.core.types import Usage
 from tests.unit.text_rig import (
+    COUNTING,
     EMBEDDER,
     USER,
     VLLM,
@@ -127,20 +130,75 @@ async def test_a_response_that_was_cut_short_says_so() -> None:
     assert found.incomplete_details.reason == "max_output_tokens"
 
 
-async def test_embeddings_are_cut_into_batches() -> None:
-    def vectors(first: int, count: int) -> bytes:
-        message = service_pb2.ModelInferResponse(model_name="m")
-        message.outputs.add(name="embedding", datatype="FP32", shape=[count, 2])
-        values = [float(v) for at in range(first, first + count) for v in (at, -at)]
-        message.raw_output_contents.append(struct.pack(f"<{2 * count}f", *values))
-        return bytes(message.SerializeToString())
+def vectors(*rows: tuple[float, ...], tokens: tuple[int, ...] = ()) -> bytes:
+    message = service_pb2.ModelInferResponse(model_name="m")
+    flat = [number for row in rows for number in row]
+    message.outputs.add(name="embedding", datatype="FP32", shape=[len(rows), len(rows[0])])
+    message.raw_output_contents.append(struct.pack(f"<{len(flat)}f", *flat))
+    if tokens:
+        message.outputs.add(name="num_input_tokens", datatype="INT32", shape=[len(rows), 1])
+        message.raw_output_contents.append(struct.pack(f"<{len(rows)}i", *tokens))
+    return bytes(message.SerializeToString())
 
-    server = FakeServer(EMBEDDER, [vectors(0, 3)], [vectors(3, 3)], [vectors(6, 1)])
+
+async def test_embeddings_are_cut_into_batches() -> None:
+    rows = [(float(at), float(-at)) for at in range(7)]
+    server = FakeServer(EMBEDDER, [vectors(*rows[:3])], [vectors(*rows[3:6])], [vectors(rows[6])])
     document = await whole(server, EMBEDDINGS, {"input": list("abcdefg")})
-    found = CreateEmbeddingResponse.model_validate(document)
-    assert [e.embedding for e in found.data] == [[at, -at] for at in range(7)]
+    answer = CreateEmbeddingResponse.model_validate(document)
+    assert [e.embedding for e in answer.data] == [[at, -at] for at in range(7)]
     assert [named(c)["text"].shape for c in server.calls] == [(3, 1), (3, 1), (1, 1)]
     assert server.asked == 1
+
+
+async def test_an_embedding_s_tokens_are_those_of_its_model() -> None:
+    parts = (((1.0, 0.0),) * 3, (5, 3, 2)), (((1.0, 0.0),) * 2, (4, 6))
+    server = FakeServer(COUNTING, *([vectors(*rows, tokens=n)] for rows, n in parts))
+    stream = await begin(server, EMBEDDINGS, {"input": list("abcde")})
+    assert isinstance(stream, OneFrame)
+    assert (stream.total_tokens, stream.usage) == (20, Usage(20, 0))
+    frame = stream.take()
+    assert isinstance(frame, JsonBody)
+    answer = CreateEmbeddingResponse.model_validate_json(frame.body)
+    assert (answer.usage.prompt_tokens, answer.usage.total_tokens) == (20, 20)
+    outputs = {output.name for call in server.calls for output in call.outputs}
+    assert outputs == {"embedding", "num_input_tokens"}
+
+
+async def test_tokens_that_one_answer_does_not_tell_are_not_counted() -> None:
+    server = FakeServer(COUNTING, [vectors(*[(1.0, 0.0)] * 3, tokens=(1, 1, 1))], [vectors((1, 0))])
+    stream = await begin(server, EMBEDDINGS, {"input": list("abcd")})
+    assert isinstance(stream, OneFrame)
+    assert (stream.total_tokens, stream.usage) == (None, None)
+
+
+async def test_fewer_dimensions_are_of_length_one_where_the_whole_vector_is() -> None:
+    server = FakeServer(EMBEDDER, [vectors((0.6, 0.8), (-0.6, 0.8))], [vectors((3.0, 4.0))])
+    document = {"input": ["a", "b"], "dimensions": 1}
+    unit = CreateEmbeddingResponse.model_validate(await whole(server, EMBEDDINGS, document))
+    assert [e.embedding for e in unit.data] == [[1.0], [-1.0]]
+    longer = await whole(server, EMBEDDINGS, {"input": "a", "dimensions": 1})
+    assert longer["data"][0]["embedding"] == [3.0]
+
+
+async def test_more_dimensions_than_there_are_are_refused() -> None:
+    server = FakeServer(EMBEDDER, [vectors((0.6, 0.8))])
+    with pytest.raises(UpstreamRefused, match="dimensions: this model's vectors have 2"):
+        await whole(server, EMBEDDINGS, {"input": "a", "dimensions": 3})
+
+
+async def test_a_text_that_is_too_long_is_named_by_its_place_in_the_call() -> None:
+    refusal = UpstreamRefused("row 1: the text has 9 tokens")
+    server = FakeServer(EMBEDDER, [vectors(*[(1.0, 0.0)] * 3)], [refusal])
+    with pytest.raises(UpstreamRefused, match=r"input\[4\]: the text has 9 tokens"):
+        await whole(server, EMBEDDINGS, {"input": list("abcdef")})
+
+
+async def test_other_refusals_of_a_model_stay_as_they_are() -> None:
+    refusal = UpstreamRefused("row 1: gone", http_status=404)
+    with pytest.raises(UpstreamRefused) as caught:
+        await whole(FakeServer(EMBEDDER, [refusal]), EMBEDDINGS, {"input": "a"})
+    assert caught.value is refusal
 
 
 async def test_a_model_that_fails_before_its_first_word_fails_before_the_first_event() -> None:

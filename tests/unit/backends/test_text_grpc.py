@@ -14,7 +14,8 @@ from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import GrpcMessage
 from gateway.core.types import JsonDocument
-from gateway.endpoints.connectors.triton.openai_prompts import DEFAULT_MAX_TOKENS, ask, texts
+from gateway.endpoints.connectors.triton.embedding import EmbeddingRequest
+from gateway.endpoints.connectors.triton.openai_prompts import DEFAULT_MAX_TOKENS, ask
 from gateway.endpoints.connectors.triton.text_generation import PromptCutter, StopCutter
 from gateway.endpoints.connectors.triton.text_tensors import GeneratedPiece, Sampling
 from gateway.protocols.oip.datatypes import join
@@ -179,13 +180,46 @@ def test_who_speaks_is_said_by_name() -> None:
     [
         {"input": [1, 2]},
         {"input": [[1]]},
-        {"input": "x", "dimensions": 2},
+        {"input": ["x"] * 2049},
+        {"input": "x", "dimensions": 0},
+        {"input": "x", "dimensions": True},
         {"input": "x", "encoding_format": "hex"},
+        {"input": "x", "truncate": "MIDDLE"},
+        {"input": "x", "truncate": 1},
+        {"input": "x", "truncate_prompt_tokens": 0},
+        {"input": "x", "truncate_prompt_tokens": "8"},
     ],
 )
-def test_embeddings_refuse_tokens_and_sizes(document: JsonDocument) -> None:
-    with pytest.raises(UpstreamRefused):
-        texts(document)
+def test_what_an_embedding_model_cannot_honour_is_refused_by_its_key(
+    document: JsonDocument,
+) -> None:
+    with pytest.raises(UpstreamRefused) as caught:
+        EmbeddingRequest.from_document(document)
+    key = [*document][-1]
+    assert caught.value.message.startswith(f"{key}: ")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "parameters"),
+    [
+        ({}, {}),
+        ({"truncate": None}, {}),
+        ({"truncate": False}, {}),
+        ({"truncate": "none"}, {}),
+        ({"truncate": True}, {"truncate": "END"}),
+        ({"truncate": "Start"}, {"truncate": "START"}),
+        ({"truncate_prompt_tokens": -1}, {"truncate": "END"}),
+        ({"truncate_prompt_tokens": 8}, {"truncate": "END", "truncate_prompt_tokens": 8}),
+        (
+            {"truncate_prompt_tokens": 8, "truncate": "START"},
+            {"truncate": "START", "truncate_prompt_tokens": 8},
+        ),
+    ],
+)
+def test_the_words_of_each_peer_become_the_model_s_parameters(
+    wanted: JsonDocument, parameters: JsonDocument
+) -> None:
+    assert EmbeddingRequest.from_document({"input": "x", **wanted}).truncation == parameters
 
 
 # Cutting

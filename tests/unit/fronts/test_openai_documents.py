@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.config.model_catalog import Catalog, CatalogModel
-from gateway.core.errors import RequestRejected
+from gateway.config.token_encoding import TokenEncoding
+from gateway.core.errors import InvalidField, RequestRejected
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
@@ -131,3 +132,30 @@ def test_a_bad_body_is_refused_with_the_key(
     assert (refused.value.http_status, told["param"], told["code"]) == (status, param, code)
     assert told["type"] == "invalid_request_error"
     assert "gpt-9" not in told["message"]  # the key, never what it held
+
+
+def spelled(operation: OperationSpec, key: str, ids: Any) -> Any:
+    """What a call of a model with a declared vocabulary becomes: `a` is 0, `b` is 1."""
+    encoding = TokenEncoding(lambda given: "".join({0: "a", 1: "b"}[one] for one in given))
+    catalog = Catalog({"m": CatalogModel("m", operation.task, (), token_encoding=encoding)})
+    _, call = openai_documents.read(operation, {"model": "m", key: ids, "user": "u"}, catalog)
+    assert call.document["user"] == "u"
+    return call.document[key]
+
+
+@pytest.mark.parametrize(
+    ("ids", "texts"),
+    [([0, 1, 1], ["abb"]), ([[0], [1, 0]], ["a", "ba"]), ("0", "0"), (["0", "1"], ["0", "1"])],
+)
+@pytest.mark.parametrize(("operation", "key"), [(VECTORS, "input"), (TEXT, "prompt")])
+def test_token_ids_become_the_texts_of_the_declared_vocabulary(
+    operation: OperationSpec, key: str, ids: Any, texts: Any
+) -> None:
+    assert spelled(operation, key, ids) == texts
+
+
+@pytest.mark.parametrize("ids", [[0, 2], [-1], [[0], [2]], [10**30]])
+def test_an_id_that_the_vocabulary_lacks_is_refused_without_its_number(ids: Any) -> None:
+    with pytest.raises(InvalidField, match=r"^input: (the )?list") as caught:
+        spelled(VECTORS, "input", ids)
+    assert not any(digit in caught.value.message for digit in ("2", "-1", "10"))

@@ -41,6 +41,9 @@ def test_a_tokenizer_makes_a_model_of_text_with_embeddings(tmp_path: Path) -> No
     declared = of(done.directory)
     assert (declared.task, list(declared.inputs)) == ("embeddings", ["text"])
     assert declared.inputs["text"].text
+    assert list(declared.outputs) == ["embedding", "num_input_tokens"]
+    assert list(declared.graph_outputs) == ["embedding"]
+    assert (done.directory / "1/text_pieces.py").exists()
     assert list(declared.graph_inputs["input_ids"].between or ()) == [0, len(graphs.WORDS) - 1]
     assert adopt.declared_settings(declared)["texts"]["text_inputs"] == ["text"]
 

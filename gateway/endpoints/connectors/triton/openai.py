@@ -7,8 +7,6 @@ Several choices, prompts, or batches of texts are several calls to the server.
 
 from __future__ import annotations
 
-import base64
-import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +32,8 @@ from gateway.core.reply import (
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, TensorCall
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.open_inference.grpc import read_message
-from gateway.endpoints.connectors.triton.openai_prompts import PromptRequest, ask, texts
+from gateway.endpoints.connectors.triton.embedding import EmbeddingRequest, embedding_refusal
+from gateway.endpoints.connectors.triton.openai_prompts import PromptRequest, ask
 from gateway.endpoints.connectors.triton.openai_refusal import refused
 from gateway.endpoints.connectors.triton.openai_responses_shape import ResponsesWriter
 from gateway.endpoints.connectors.triton.openai_text_shape import (
@@ -47,12 +46,10 @@ from gateway.endpoints.connectors.triton.text_generation import (
     Generation,
     Generations,
 )
-from gateway.endpoints.connectors.triton.text_tensors import TextModel
-from gateway.protocols import strictjson
+from gateway.endpoints.connectors.triton.text_tensors import EmbeddedTexts, TextModel
 
 _INSPECT_S = 5.0
 _CONFIG_CACHE_S = 60.0
-_MAX_TEXTS = 2048
 _BATCH_WITHOUT_LIMIT = 1
 
 
@@ -98,35 +95,21 @@ class OpenAiOnTriton:
     async def _embed(
         self, call: DocumentCall, request: InferenceRequest, served: ServedModel
     ) -> OneFrame:
-        given = texts(call.document)
-        if len(given) > _MAX_TEXTS:
-            raise refused("input", f"at most {_MAX_TEXTS} texts are embedded in one call")
+        wanted = EmbeddingRequest.from_document(call.document)
         model = await self._model(request, served)
         if not model.embeds:
             raise refused("model", "this model does not turn text into a vector")
         size = model.max_batch or _BATCH_WITHOUT_LIMIT
-        vectors: list[bytes] = []
-        for at in range(0, len(given), size):
-            batch = given[at : at + size]
-            message = await self._only(request, served, model.embedding_call(batch))
-            vectors += model.vectors(message, len(batch))
-        encode = _base64 if call.document.get("encoding_format") == "base64" else _floats
-        return OneFrame(
-            JsonBody(
-                strictjson.dumps(
-                    {
-                        "object": "list",
-                        "data": [
-                            {"object": "embedding", "index": at, "embedding": encode(vector)}
-                            for at, vector in enumerate(vectors)
-                        ],
-                        "model": request.model,
-                        # Such a model does not count its tokens, and the shape has no other word.
-                        "usage": {"prompt_tokens": 0, "total_tokens": 0},
-                    }
-                )
-            )
-        )
+        parts: list[EmbeddedTexts] = []
+        for at in range(0, len(wanted.texts), size):
+            texts = wanted.texts[at : at + size]
+            tensors = model.embedding_call(texts, wanted.truncation)
+            try:
+                message = await self._only(request, served, tensors)
+            except UpstreamRefused as exc:
+                raise embedding_refusal(exc, at) from None
+            parts.append(model.embedded(message, len(texts)))
+        return wanted.answer(request.model, parts)
 
     async def _only(
         self, request: InferenceRequest, served: ServedModel, call: TensorCall
@@ -268,11 +251,3 @@ def _writer(
 
 def _total_tokens(texts: tuple[GeneratedText, ...]) -> int | None:
     return sum(text.input_tokens + text.output_tokens for text in texts) or None
-
-
-def _floats(vector: bytes) -> list[float]:
-    return list(struct.unpack(f"<{len(vector) // 4}f", vector))
-
-
-def _base64(vector: bytes) -> str:
-    return base64.b64encode(vector).decode()

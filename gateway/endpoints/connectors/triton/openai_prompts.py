@@ -59,15 +59,6 @@ def ask(operation: OperationSpec, document: JsonDocument) -> PromptRequest:
     return _ASKS[operation](document)
 
 
-def texts(document: JsonDocument) -> list[str]:
-    """The texts of an embeddings call."""
-    if document.get("dimensions") is not None:
-        raise refused("dimensions", "this model's vectors have one size; leave it out")
-    if document.get("encoding_format") not in (None, "float", "base64"):
-        raise refused("encoding_format", "must be float or base64", "invalid_value")
-    return _strings(document.get("input"), "input")
-
-
 def _chat(document: JsonDocument) -> PromptRequest:
     _refuse_tools(document)
     _refuse_set(document, ("logprobs", "top_logprobs", "logit_bias", "audio", "prediction"))
@@ -94,7 +85,7 @@ def _completions(document: JsonDocument) -> PromptRequest:
     echo = document.get("echo")
     if echo not in (None, True, False):
         raise refused("echo", "must be true or false", "invalid_type")
-    prompts, n = tuple(_strings(document.get("prompt"), "prompt")), _choices(document)
+    prompts, n = tuple(strings(document.get("prompt"), "prompt")), _choices(document)
     if len(prompts) * n > MAX_CHOICES:
         raise refused("prompt", f"at most {MAX_CHOICES} answers are written in one call")
     return PromptRequest(
@@ -172,7 +163,8 @@ def _content(content: Any, where: str) -> str:
     return "\n".join(parts)
 
 
-def _strings(given: Any, key: str) -> list[str]:
+def strings(given: Any, key: str) -> list[str]:
+    """A text, or several. Raises UpstreamRefused."""
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not texts:
         raise refused(key, "must be a string or a list of strings", "invalid_type")

@@ -2,7 +2,8 @@
 
 Two conventions are known. A model with `text_input` and `text_output` generates, as Triton's vLLM
 and TensorRT-LLM backends do; their optional inputs are used where the model declares them. A model
-with one BYTES input and one FP32 output embeds. Names, types and sizes come from its config.
+with one BYTES input and one FP32 output embeds; it tells the tokens of each text in
+`num_input_tokens` where it declares that. Names, types and sizes come from its config.
 """
 
 from __future__ import annotations
@@ -16,16 +17,24 @@ from tritonclient.grpc import model_config_pb2
 
 from gateway.core.errors import UpstreamFailed
 from gateway.core.reply import GrpcMessage
-from gateway.core.types import RequestedOutput, Tensor, TensorCall
+from gateway.core.types import Parameter, RequestedOutput, Tensor, TensorCall
 from gateway.protocols import strictjson
 from gateway.protocols.oip.datatypes import DATATYPES, join, split
 from gateway.protocols.oip.grpc import decode_response
 from gateway.protocols.oip.reply import TensorReply
 
 TEXT_INPUT, TEXT_OUTPUT = "text_input", "text_output"
-_EXTRAS = ("finish_reason", "num_input_tokens", "num_output_tokens")
+INPUT_TOKENS = "num_input_tokens"
+_EXTRAS = ("finish_reason", INPUT_TOKENS, "num_output_tokens")
 
+NO_PARAMETERS: Mapping[str, Parameter] = {}
 Value = bool | int | float | str | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedTexts:
+    vectors: list[bytes]  # of each text, little-endian FP32
+    tokens: int | None  # of all texts; None: the model does not count them
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +72,30 @@ class TextModel:
     def _vector(self) -> str | None:
         return _one([n for n, t in self.outputs.items() if t == "FP32"], "embedding")
 
-    def embedding_call(self, texts: Sequence[str]) -> TensorCall:
+    def embedding_call(
+        self, texts: Sequence[str], parameters: Mapping[str, Parameter] = NO_PARAMETERS
+    ) -> TensorCall:
         """At most `max_batch` texts; one where the model has no batches."""
         name, vector = self._text(), self._vector()
         if name is None or vector is None:
             raise UpstreamFailed("the model has no text input and vector output")
         shape = (len(texts), 1) if self.max_batch else (len(texts),)
         tensor = Tensor(name, "BYTES", shape, join([text.encode() for text in texts]))
-        return TensorCall((tensor,), (RequestedOutput(vector),))
+        counts = [INPUT_TOKENS] if INPUT_TOKENS in self.outputs else []
+        outputs = tuple(map(RequestedOutput, (vector, *counts)))
+        return TensorCall((tensor,), outputs, parameters)
 
-    def vectors(self, message: GrpcMessage, count: int) -> list[bytes]:
-        """The vectors of an answer, each as little-endian FP32."""
-        tensor = _output(decode_response(message), self._vector() or "")
+    def embedded(self, message: GrpcMessage, count: int) -> EmbeddedTexts:
+        """An answer about so many texts. Raises UpstreamFailed."""
+        reply = decode_response(message)
+        tensor = _output(reply, self._vector() or "")
         if tensor is None or tensor.datatype != "FP32" or len(tensor.data) % count:
             raise UpstreamFailed("the model's answer is not one vector for each text")
         size = len(tensor.data) // count
         if not size or size % 4 or (len(tensor.shape) > 1 and tensor.shape[0] != count):
             raise UpstreamFailed("the model's answer is not one vector for each text")
-        return [tensor.data[at : at + size] for at in range(0, len(tensor.data), size)]
+        vectors = [tensor.data[at : at + size] for at in range(0, len(tensor.data), size)]
+        return EmbeddedTexts(vectors, _sum(_output(reply, INPUT_TOKENS)))
 
     def generation_call(self, prompt: str, sampling: Sampling, streamed: bool) -> TensorCall:
         wanted: dict[str, Value] = {
@@ -187,10 +202,19 @@ def _strings(tensor: Tensor) -> list[str]:
 
 
 def _number(tensor: Tensor | None) -> int | None:
-    if tensor is None or not tensor.data or not DATATYPES[tensor.datatype].code:
-        return None
-    datatype = DATATYPES[tensor.datatype]
-    return int(struct.unpack_from(f"<{datatype.code}", tensor.data)[0])
+    numbers = _numbers(tensor)
+    return numbers[0] if numbers else None
+
+
+def _sum(tensor: Tensor | None) -> int | None:
+    numbers = _numbers(tensor)
+    return sum(numbers) if numbers else None
+
+
+def _numbers(tensor: Tensor | None) -> list[int]:
+    if tensor is None or not tensor.data or not (code := DATATYPES[tensor.datatype].code):
+        return []
+    return [int(number) for (number,) in struct.iter_unpack(f"<{code}", tensor.data)]
 
 
 def _tensor(name: str, datatype: str, value: Value, *, batched: bool) -> Tensor:
