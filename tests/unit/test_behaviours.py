@@ -29,7 +29,7 @@ RANGES = {
     "B": range(1, 10),
     "M": range(5, 6),
     "V": range(1, 4),
-    "E": range(1, 5),
+    "E": range(1, 6),
     "R": range(1, 5),
     "O": (2, 3, 7, 8, 5, 4),
     "P": range(1, 5),

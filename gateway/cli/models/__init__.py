@@ -17,7 +17,7 @@ from gateway.models import declaration
 from gateway.models.failures import ModelCommandFailed, WrongModel
 
 SUBCOMMANDS = (
-    "build", "quantize", "verify", "profile", "ls", "config",
+    "build", "quantize", "verify", "profile", "search", "ls", "config",
     "pull", "push", "warm", "rollback",
 )  # fmt: skip
 

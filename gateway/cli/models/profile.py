@@ -33,10 +33,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="gRPC side of a running server; without it an embedded Triton is started",
     )
     plan = run.ProfilingPlan()
-    parser.add_argument("--callers", type=_count, default=plan.most_callers, help="at once, most")
+    parser.add_argument(
+        "--callers", type=at_least_one, default=plan.most_callers, help="at once, most"
+    )
     parser.add_argument("--seconds", type=_seconds, default=plan.seconds, help="of each point")
-    parser.add_argument("--rounds", type=_count, default=plan.rounds, help="over all points")
-    parser.add_argument("--words", type=_count, default=plan.words, help="of each text")
+    parser.add_argument("--rounds", type=at_least_one, default=plan.rounds, help="over all points")
+    parser.add_argument("--words", type=at_least_one, default=plan.words, help="of each text")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="the curves as .svg or .png")
     parser.add_argument("--dry-run", action="store_true", help="write no profile.json")
     parser.add_argument("--json", action="store_true", help="the profile as JSON")
@@ -46,7 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def execute(args: argparse.Namespace) -> int:
     (directory,) = chosen(args.repository, [args.name])
-    if args.plot is not None and not _can_draw(args.plot):
+    if args.plot is not None and not can_draw(args.plot):
         return 2
     plan = run.ProfilingPlan(args.callers, args.seconds, args.rounds, args.words)
     try:
@@ -132,7 +134,8 @@ def show(profile: ModelProfile) -> None:
     )
 
 
-def _can_draw(path: Path) -> bool:
+def can_draw(path: Path) -> bool:
+    """Whether a picture can be written there; says why not."""
     if path.suffix not in (".svg", ".png"):
         console.fail(f"--plot {path}: must end in .svg or .png")
         return False
@@ -144,7 +147,7 @@ def _can_draw(path: Path) -> bool:
     return True
 
 
-def _count(text: str) -> int:
+def at_least_one(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 1024:
         raise argparse.ArgumentTypeError("must be from 1 to 1024")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +11,7 @@ from gateway.models.profiling import ModelProfile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _RATE, _TIME, _FIT = "#0b6e8a", "#d9734e", "#3d3d3d"
 _MS: Final = 1000
@@ -16,16 +19,23 @@ _MS: Final = 1000
 
 def write(path: Path, profile: ModelProfile) -> None:
     """SVG or PNG, by the name's ending."""
+    with saved(path, (9.5, 3.6)) as figure:
+        left, right = figure.subplots(1, 2)
+        _batches(left, profile)
+        _loads(right, profile)
+        on = f" on {profile.provider}" if profile.provider else ""
+        figure.suptitle(f"{profile.model}{on}, {profile.machine.cores} cores", fontsize=11)
+
+
+@contextmanager
+def saved(path: Path, inches: tuple[float, float]) -> Iterator[Figure]:
+    """A figure to draw on, and its file at the end: the same figures, the same bytes."""
     import matplotlib  # of the extra `simulate`, and slow to import
     from matplotlib.figure import Figure
 
-    matplotlib.rcParams["svg.hashsalt"] = "spillway"  # the same figures, the same bytes
-    figure = Figure(figsize=(9.5, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _batches(left, profile)
-    _loads(right, profile)
-    on = f" on {profile.provider}" if profile.provider else ""
-    figure.suptitle(f"{profile.model}{on}, {profile.machine.cores} cores", fontsize=11)
+    matplotlib.rcParams["svg.hashsalt"] = "spillway"
+    figure = Figure(figsize=inches, layout="constrained")
+    yield figure
     metadata = {"Date": None} if path.suffix == ".svg" else None
     figure.savefig(path, dpi=120, metadata=metadata)
 

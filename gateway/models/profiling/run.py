@@ -39,7 +39,7 @@ async def profiled(
     progress: Callable[[], None],
 ) -> ModelProfile:
     """`progress` is called `steps` times. Raises CannotMeasure and CannotSample."""
-    sizes, crowds = _sizes(declaration), list(_doubling(plan.most_callers))
+    sizes, crowds = _sizes(declaration), list(doubling(plan.most_callers))
     samples = {n: requests(declaration, n, plan.words, _SAMPLES) for n in {1, *sizes}}
     batches: dict[int, list[Measured]] = {n: [] for n in sizes}
     loads: dict[int, list[Measured]] = {n: [] for n in crowds}
@@ -63,19 +63,20 @@ async def profiled(
         per_row_s=round(per_row_s, 7),
         error=round(error, 4),
         batches=points,
-        loads=tuple(_load_point(n, measured) for n, measured in loads.items()),
+        loads=tuple(load_point(n, measured) for n, measured in loads.items()),
     )
 
 
 def steps(declaration: Declaration, plan: ProfilingPlan) -> int:
-    return plan.rounds * (len(_sizes(declaration)) + len(list(_doubling(plan.most_callers))))
+    return plan.rounds * (len(_sizes(declaration)) + len(list(doubling(plan.most_callers))))
 
 
 def _sizes(declaration: Declaration) -> list[int]:
-    return list(_doubling(declaration.batch.max if declaration.batch else 1))
+    return list(doubling(declaration.batch.max if declaration.batch else 1))
 
 
-def _doubling(most: int) -> Iterator[int]:
+def doubling(most: int) -> Iterator[int]:
+    """1, 2, 4 ... up to `most`, which is the last."""
     n = 1
     while n < most:
         yield n
@@ -88,7 +89,8 @@ def _batch_point(rows: int, measured: list[Measured]) -> BatchPoint:
     return BatchPoint(rows, round(p50_s, 7), round(rows / p50_s, 1))
 
 
-def _load_point(callers: int, measured: list[Measured]) -> LoadPoint:
+def load_point(callers: int, measured: list[Measured]) -> LoadPoint:
+    """The medians of several measurements."""
     return LoadPoint(
         callers,
         round(median(one.calls_per_s for one in measured), 1),

@@ -1,0 +1,98 @@
+"""A search from its beginning, or from where an earlier one was interrupted, to its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.core import ambient
+from gateway.models import configs, declaration
+from gateway.models.declaration import Declaration
+from gateway.models.declaration.rewriting import Values, rewritten
+from gateway.models.declaration.serving import ServingTarget
+from gateway.models.profiling.search import ChoiceTrial, ServingChoice
+from gateway.models.profiling.search.climb import MOST_CONFIRMED, ChoiceResult, climb
+from gateway.models.profiling.search.record import SearchPlan, SearchRecord
+from gateway.models.profiling.search.space import SearchSpace
+from gateway.models.profiling.search.trial import measured
+
+_LEFT = 2 + MOST_CONFIRMED  # trials that must fit in what is left: one more, and those that confirm
+
+Progress = Callable[[ServingChoice, float], None]
+"""Called with the choice that is tried and the seconds since the beginning."""
+
+
+class ModelSearch:
+    """The trials of one model. What is measured is kept at once."""
+
+    def __init__(
+        self,
+        directory: Path,
+        declared: Declaration,
+        plan: SearchPlan,
+        record: SearchRecord,
+        progress: Progress,
+    ) -> None:
+        self._directory, self._declared, self._plan = directory, declared, plan
+        self._record, self._progress = record, progress
+        self._began_s = ambient.monotonic_s()
+        self._longest_s = 0.0
+
+    async def result(self, space: SearchSpace, limit_s: float | None) -> ChoiceResult:
+        """Raises TritonServerError and CannotSample."""
+        start = ServingChoice.from_declaration(self._declared)
+        return await climb(space, start, limit_s, self._tried, self._again, self._in_time)
+
+    async def _tried(self, choice: ServingChoice) -> ChoiceTrial:
+        known = self._record.trials.get(choice)
+        return known if known is not None else await self._measured(choice)
+
+    async def _again(self, choice: ServingChoice) -> ChoiceTrial:
+        before = self._record.trials[choice]
+        return before.merged(await self._measured(choice, before))
+
+    async def _measured(
+        self, choice: ServingChoice, before: ChoiceTrial | None = None
+    ) -> ChoiceTrial:
+        began_s = ambient.monotonic_s()
+
+        def progress() -> None:
+            self._progress(choice, ambient.monotonic_s() - self._began_s)
+
+        progress()
+        trial = await measured(self._directory, self._declared, choice, self._plan, progress)
+        self._longest_s = max(self._longest_s, ambient.monotonic_s() - began_s)
+        self._record.add(trial if before is None else before.merged(trial))
+        return trial
+
+    def _in_time(self) -> bool:
+        passed_s = ambient.monotonic_s() - self._began_s
+        return passed_s + _LEFT * self._longest_s < self._plan.seconds
+
+
+def keep(directory: Path, declared: Declaration, choice: ServingChoice) -> list[Path]:
+    """Write the choice into model.yaml, in one step, and the configs that follow from it. Returns
+    what was changed."""
+    path = directory / declaration.FILE
+    text = rewritten(path.read_text(encoding="utf-8"), _values(declared, choice))
+    changed = declaration.parse(text, str(path))
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+    return [path, *configs.write(directory, changed)]
+
+
+def _values(declared: Declaration, choice: ServingChoice) -> Values:
+    """Those that differ from the declaration's."""
+    served = choice.applied(declared)
+    embedded = ServingTarget.EMBEDDED
+    sections = {
+        ("targets", embedded.value): (declared.targets[embedded], served.targets[embedded]),
+        ("batching",): (declared.batching, served.batching),
+        ("batch",): (declared.batch, served.batch),
+    }
+    return {
+        keys: after.model_dump(mode="json", exclude_defaults=True)
+        for keys, (before, after) in sections.items()
+        if after is not None and after != before
+    }
