@@ -131,7 +131,7 @@ class Outcomes:
         elif not model_state.breaker.closed:
             self._recovery.still_out(model)
         if gray and state.on_gray is not None:
-            state.on_gray(f"{model} fails every inference")
+            state.on_gray(endpoint.models[model].model, f"{model} fails every inference")
 
     def _several(
         self, name: str, model_state: ModelState, request: InferenceRequest, sent_s: float

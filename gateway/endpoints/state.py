@@ -195,7 +195,8 @@ class EndpointState:
     inspector: Inspector | None
     in_flight: int = 0
     model_states: ModelStates = field(default_factory=ModelStates)
-    on_gray: Callable[[str], None] | None = None  # asks the embedded server's keeper to restart it
+    on_gray: Callable[[str, str], None] | None = None
+    """Asks the embedded server's supervisor to restart a model of it, for a reason."""
     statistics: ServerStatistics | None = None  # where the server tells any
     back_in_s: Callable[[], float | None] = lambda: None  # when a server that restarts will be up
     provided: Callable[[], Sequence[Provided]] = tuple  # what its models run on, where that is told

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import shutil
+import signal
 import stat
 import tempfile
 from pathlib import Path
@@ -14,11 +17,13 @@ import httpx
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from gateway.config.reading import parse
 from gateway.endpoints.triton import control
 from gateway.endpoints.triton.control import TritonControl
 from gateway.endpoints.triton.server.home import ServerDirectory
 from gateway.endpoints.triton.server.options import TritonOptions
 from gateway.endpoints.triton.server.server import TritonServer
+from gateway.endpoints.triton.supervisor import TritonSupervisor
 from tests.live import MODELS
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
@@ -71,7 +76,77 @@ async def test_without_reload_nobody_can_tell_it_anything(tmp_path: Path) -> Non
         async with httpx.AsyncClient(trust_env=False) as client:
             told = await client.post(url, json={})
             assert told.status_code >= 400
+            assert not await server.revive("simple")
             assert "not allowed" in told.text
+
+
+def stubs(server: TritonServer) -> dict[str, int]:
+    """The processes of its models."""
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+    found = {}
+    for pid in map(int, children):
+        for name in ("simple_identity", "simple"):
+            if f"/{name}/".encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found[name] = pid
+    return found
+
+
+async def answers(server: TritonServer) -> bool:
+    message = service_pb2.ModelInferRequest(model_name="simple")
+    for name in ("INPUT0", "INPUT1"):
+        message.inputs.add(name=name, datatype="INT32", shape=[1, 16])
+        message.raw_input_contents.append(bytes(64))
+    options = [("grpc.enable_http_proxy", 0)]
+    target = f"127.0.0.1:{server.ports.grpc}"
+    async with grpc.aio.insecure_channel(target, options=options) as channel:
+        try:
+            await service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(message)
+        except grpc.aio.AioRpcError as exc:
+            if "is not healthy" in str(exc.details()):
+                return False
+            raise
+    return True
+
+
+async def test_a_model_whose_process_has_died_is_loaded_anew_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    for name in ("simple", "simple_identity"):
+        shutil.copytree(MODELS / name, tmp_path / name)
+    local = {"kind": "triton", "zone": "onprem", "embedded": True, "reload": True}
+    document = {
+        "endpoints": {"local": {**local, "repository": str(tmp_path)}},
+        "models": {"simple": {"served_by": [{"endpoint": "local"}]}},
+    }
+    now_s, came_up = [0.0], list[str]()
+    spawned: list[asyncio.Task[None]] = []
+    supervisor = TritonSupervisor(
+        parse(json.dumps(document)),
+        lambda: now_s[0],
+        lambda text: None,
+        lambda work: spawned.append(asyncio.create_task(work)),
+        lambda: None,
+    )
+    supervisor.moved = came_up.append
+    async with contextlib.AsyncExitStack() as stack:
+        await supervisor.start(stack)
+        server, restart = supervisor.servers["local"], supervisor.restarter("local")
+        before = stubs(server)
+        os.kill(before["simple"], signal.SIGKILL)
+        assert not await answers(server)
+        came_up.clear()
+        restart("simple", "it died")
+        await spawned[-1]
+        assert await answers(server)
+        after = stubs(server)
+        assert after["simple"] != before["simple"]
+        assert after["simple_identity"] == before["simple_identity"]
+        assert (server.restarts, came_up) == (0, ["local"])  # whose health is looked at then
+        assert not await server.revive("nobody")
+        now_s[0] += 30  # it dies again soon: the whole server, then
+        restart("simple", "it died again")
+        await spawned[-1]
+        assert server.restarts == 1
 
 
 def test_the_key_is_for_its_owner_alone(tmp_path: Path) -> None:

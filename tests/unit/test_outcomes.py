@@ -44,12 +44,13 @@ async def test_only_what_is_the_endpoints_fault_ejects_it(error: Exception, ejec
 
 
 async def test_a_server_whose_model_has_died_is_ejected_at_once_and_its_keeper_is_told() -> None:
-    asked: list[str] = []
+    asked: list[tuple[str, str]] = []
 
     dead = Plan(error=lambda: ModelDead("its words"))
     rig = Rig(onprem(dead))
-    rig.registry.states["gpu"].on_gray = asked.append
+    rig.registry.states["gpu"].on_gray = lambda model, why: asked.append((model, why))
     await rig.call(request("restricted"))
     assert not state_of(rig, "gpu").available
     assert len(asked) == 1
-    assert MODEL in asked[0]
+    assert asked[0][0] == MODEL
+    assert MODEL in asked[0][1]

@@ -11,6 +11,7 @@ from gateway.core import ambient
 from gateway.endpoints.triton.providers import Provided
 from gateway.endpoints.triton.server.ports import TritonPorts
 from gateway.endpoints.triton.server.server import TritonServer
+from gateway.endpoints.triton.supervisor import Restart
 
 Words = dict[str, Any]
 _FIRST_WORD_S = 30.0  # the parent tells of all before it starts a worker's second line
@@ -66,8 +67,8 @@ class ParentSupervisor:
         server = self._servers.get(name)
         return None if server is None else server.ports.metrics
 
-    def restarter(self, name: str) -> Callable[[str], None]:
-        return lambda reason: self._ask({"restart": name, "reason": reason})
+    def restarter(self, name: str) -> Restart:
+        return lambda model, reason: self._ask({"restart": name, "model": model, "reason": reason})
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         """Returns once the parent has told of its servers. Raises TimeoutError."""

@@ -149,7 +149,7 @@ class Parent:
         elif "restart" in words:
             restart = self._restarters.get(words["restart"])
             if restart is not None:
-                restart(str(words["reason"]))
+                restart(str(words["model"]), str(words["reason"]))
 
     def _compare(self, now_s: float) -> None:
         """Each reads the file by itself, and one may refuse what the others take."""

@@ -157,7 +157,8 @@ class CanaryRunner:
         except ModelDead as dead:
             answer = CanaryResult.BAD
             if (state := self._registry.states[name]).on_gray is not None:
-                state.on_gray(f"{model} fails every inference ({dead.reason})")
+                served = self._catalog.endpoints[name].models[model].model
+                state.on_gray(served, f"{model} fails every inference ({dead.reason})")
         except GatewayError as exc:
             answer = CanaryResult.BAD
             self._known[name, model].payload = None  # the model may have changed

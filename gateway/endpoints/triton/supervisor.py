@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Progress = Callable[[str], None]
+Restart = Callable[[str, str], None]
+"""With the name of the model at the server, and the reason."""
+_REVIVED_S = 60.0  # a model that was loaded anew and dies within takes the whole server along
 _RESTART_PAUSE_S = 2.0  # between two restarts of a gray server; doubles while they do not help
 
 
@@ -47,8 +50,8 @@ class SupervisorPort(Protocol):
 
     def get(self, name: str) -> EmbeddedServer | None: ...
     def metrics_port(self, name: str) -> int | None: ...
-    def restarter(self, name: str) -> Callable[[str], None]:
-        """To be called with the reason when it is up and does not work."""
+    def restarter(self, name: str) -> Restart:
+        """To be called when it is up and a model of it does not work."""
         ...
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None: ...
@@ -124,12 +127,13 @@ class TritonSupervisor:
         server = self._servers.get(name)
         return None if server is None else server.ports.metrics
 
-    def restarter(self, name: str) -> Callable[[str], None]:
+    def restarter(self, name: str) -> Restart:
         server = self._servers[name]
         pauses = Backoff(TritonOptions((), backoff_first_s=_RESTART_PAUSE_S))
         last_s, not_before_s = -math.inf, -math.inf
+        revived_s: dict[str, float] = {}
 
-        def restart(reason: str) -> None:
+        def restart(model: str, reason: str) -> None:
             nonlocal last_s, not_before_s
             now_s = self._clock()
             if now_s < not_before_s:
@@ -137,13 +141,20 @@ class TritonSupervisor:
             not_before_s = now_s + pauses.pause_s(now_s - last_s)
             last_s = now_s
             self._restarted()
-            self._spawn(self._restart(name, server, reason))
+            alone = now_s - revived_s.get(model, -math.inf) >= _REVIVED_S
+            revived_s[model] = now_s
+            self._spawn(self._restart(name, server, model if alone else "", reason))
 
         return restart
 
-    async def _restart(self, name: str, server: TritonServer, reason: str) -> None:
+    async def _restart(self, name: str, server: TritonServer, model: str, reason: str) -> None:
+        """The model alone, where one is named and the server allows it."""
         try:
-            await server.restart(reason)
+            if model and await server.revive(model):
+                log.warning("%s: loaded %s anew: %s", name, model, reason)
+                self.moved(name)
+            else:
+                await server.restart(reason)
         except TritonServerError as exc:
             log.error("%s: %s", name, str(exc))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import ssl
 from collections.abc import Iterable, Mapping
@@ -10,12 +11,14 @@ from typing import Self
 
 import httpx
 
+from gateway.core import ambient
 from gateway.endpoints.triton import TritonStartError, providers
 from gateway.endpoints.triton.providers import Provided
 from gateway.endpoints.triton.server.launch import has_gpu
 from gateway.endpoints.triton.server.ports import LOOPBACK, TritonPorts
 
 logger = logging.getLogger("gateway.triton")
+_REVIVED = "spillway_revived"  # a parameter that no model reads
 
 
 class TritonClient:
@@ -58,6 +61,25 @@ class TritonClient:
             if model.get("state") != "READY" and (not named or model["name"] in named)
         }
         return MappingProxyType(failed)
+
+    async def replaced(self, model: str, timeout_s: float) -> bool:
+        """Whether the model was loaded anew, in the place of the one that serves: its files have
+        not changed, and Triton only loads what differs, so its config says that it does."""
+        try:
+            config = (await self.http.get(f"/v2/models/{model}/config")).json()
+            parameters = {
+                **config["parameters"],
+                _REVIVED: {"string_value": ambient.random_hex(16)},
+            }
+            override = json.dumps({**config, "parameters": parameters})
+            answer = await self.http.post(
+                f"/v2/repository/models/{model}/load",
+                json={"parameters": {"config": override}},
+                timeout=timeout_s,
+            )
+        except (httpx.TransportError, ValueError, KeyError, TypeError):
+            return False
+        return answer.status_code == httpx.codes.OK
 
     async def providers(self, known: tuple[Provided, ...]) -> tuple[Provided, ...]:
         """What its models run on, of those that say it. Logs those that are not `known`."""

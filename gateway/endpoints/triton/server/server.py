@@ -5,7 +5,7 @@ What it promises, and what it does not:
 - `ServerState.UP` means that the process runs, has loaded its models and listens. It is **not** a
   health check, and nothing here claims to be one: after its Python stub dies, Triton 2.51 goes on
   answering 200 on `/v2/health/ready` while every inference fails. Only inferences show health, so
-  whoever sends them calls `restart(reason)` when they fail.
+  whoever sends them calls `revive(model)`, or `restart(reason)`, when they fail.
 - A process that ends by itself is started again on the same ports, after a pause that doubles up to
   a cap. One that answers nothing at all for `silent_s` (stopped, or hung) is killed and started
   again.
@@ -142,6 +142,14 @@ class TritonServer:
             if self._supervisor.done():
                 raise TritonServerError("the embedded Triton was closed while it restarted")
             await self._history.changed.wait()
+
+    async def revive(self, model: str) -> bool:
+        """Loads a model anew whose process has died, while the others go on serving. False where
+        that cannot be: the server takes nothing while it runs (`reload`), or failed to."""
+        if not self._key or self.state is not ServerState.UP:
+            return False
+        async with self._client() as client:
+            return await client.replaced(model, self._options.start_timeout_s)
 
     async def aclose(self) -> None:
         """Ends the server and all its processes; safe to call twice."""
