@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,9 @@ Decode = Callable[[Sequence[int]], str]
 """Raises KeyError for an id that the vocabulary lacks."""
 
 _LONGEST: Final = 16 * 1024 * 1024  # characters of one call's texts
+_PART = "\ufffd"
+_PROBE: Final = "Zoë Müller-Low, zoe.low@example.com, +49 (0)89 12-34, DE89 3704 0044"
+"""Case, accents, and spaces beside punctuation: some tokenizers drop them."""
 
 
 class BadVocabulary(ValueError):
@@ -29,25 +33,29 @@ class UnknownTokens(ValueError):
     """Ids that the vocabulary lacks, or whose texts are too long; the message says where."""
 
 
+@dataclass(frozen=True, slots=True)
 class TokenEncoding:
-    def __init__(self, decode: Decode) -> None:
-        self._decode = decode
+    decode: Decode
+    exact: bool = True  # ids say a text as it was written
 
-    def texts(self, given: list[Any]) -> list[str]:
-        """Of one list of ids, or of several lists. Raises UnknownTokens. A part of a character
-        becomes U+FFFD, as tiktoken has it: clients cut long texts between any two tokens."""
+    def texts(self, given: list[Any]) -> tuple[list[str], bool]:
+        """Of one list of ids, or of several lists, and whether they are exact. A part of a
+        character is U+FFFD, as tiktoken has it: clients cut long texts between any two tokens.
+        Raises UnknownTokens."""
         rows: list[list[int]] = given if isinstance(given[0], list) else [given]
-        texts, size = [], 0
+        texts: list[str] = []
+        size, exact = 0, self.exact
         for at, ids in enumerate(rows):
             try:
-                texts.append(self._decode(ids))
+                texts.append(self.decode(ids))
             except KeyError:  # without a cause: it names the id
                 where = f"list {at}" if rows is given else "the list"
                 raise UnknownTokens(f"{where} has an id that the vocabulary lacks") from None
             size += len(texts[-1])
+            exact = exact and _PART not in texts[-1]
             if size > _LONGEST:
                 raise UnknownTokens("the ids stand for more text than one call may hold")
-        return texts
+        return texts, exact
 
 
 def load(path: Path) -> TokenEncoding:
@@ -60,13 +68,13 @@ def load(path: Path) -> TokenEncoding:
 def _loaded(path: Path, mtime_ns: int, size: int) -> TokenEncoding:
     """Once for each content: a vocabulary has a hundred thousand tokens."""
     raw = path.read_bytes()
-    decode = _from_tokenizer(raw) if raw.lstrip()[:1] == b"{" else _from_ranks(raw)
-    if decode is None:
+    encoding = _from_tokenizer(raw) if raw.lstrip()[:1] == b"{" else _from_ranks(raw)
+    if encoding is None:
         raise BadVocabulary("is neither a tokenizer.json nor ranks of tiktoken")
-    return TokenEncoding(decode)
+    return encoding
 
 
-def _from_tokenizer(raw: bytes) -> Decode | None:
+def _from_tokenizer(raw: bytes) -> TokenEncoding | None:
     from tokenizers import Tokenizer  # only few settings name a vocabulary
 
     try:
@@ -81,10 +89,11 @@ def _from_tokenizer(raw: bytes) -> Decode | None:
         text: str = tokenizer.decode(ids, skip_special_tokens=True)
         return text
 
-    return decode
+    probed = decode(tokenizer.encode(_PROBE, add_special_tokens=False).ids)
+    return TokenEncoding(decode, exact=probed.strip() == _PROBE)
 
 
-def _from_ranks(raw: bytes) -> Decode | None:
+def _from_ranks(raw: bytes) -> TokenEncoding | None:
     try:
         pairs = (line.split() for line in raw.splitlines() if line)
         tokens = {int(rank): base64.b64decode(token, validate=True) for token, rank in pairs}
@@ -96,4 +105,4 @@ def _from_ranks(raw: bytes) -> Decode | None:
     def decode(ids: Sequence[int]) -> str:
         return b"".join(map(tokens.__getitem__, ids)).decode("utf-8", "replace")
 
-    return decode
+    return TokenEncoding(decode)

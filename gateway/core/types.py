@@ -130,6 +130,7 @@ class DocumentCall:
     document: JsonDocument = field(repr=False)
     streamed: bool = False
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
+    inexact: bool = False  # of token ids that do not say the text as it was written
     json_bytes: int = field(default=0, init=False, compare=False)
     """Of `document` as JSON without spaces, where its reader has counted them; else 0, as in a copy
     with another document."""

@@ -90,6 +90,8 @@ def extract_texts(payload: Payload, model: CatalogModel, max_bytes: int) -> list
         if not _NO_CHAT.isdisjoint(payload.document):
             _mark_inputs(payload.document, collector)
         _walk(payload.document, collector)
+        if payload.inexact:  # guard: C22.inexact-text
+            collector.mark("token_ids")
     else:
         _tensors(payload, model, collector)
     return collector.texts()

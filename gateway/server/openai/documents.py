@@ -38,12 +38,10 @@ def read(
         _check_stream(streamed, operation)
     operation.check(document)
     labels.check_document(document)
-    if model.token_encoding is not None and operation.token_field:
-        document, size, json_bytes = _detokenised(
-            document, operation.token_field, model.token_encoding, size, json_bytes
-        )
     call = DocumentCall(operation, document, streamed is True, size)
     call.json_bytes = json_bytes  # type: ignore[misc] # no copy shall have it
+    if model.token_encoding is not None and operation.token_field:
+        call = _detokenised(call, operation.token_field, model.token_encoding)
     return model, call
 
 
@@ -60,16 +58,15 @@ def _check_stream(streamed: Any, operation: OperationSpec) -> None:
         raise InvalidField("stream", f"answers of {operation.path} are not streamed; leave it out")
 
 
-def _detokenised(
-    document: JsonDocument, key: str, encoding: TokenEncoding, size: int, json_bytes: int
-) -> tuple[JsonDocument, int, int]:
+def _detokenised(call: DocumentCall, key: str, encoding: TokenEncoding) -> DocumentCall:
     """The call with the texts that its token ids stand for: they are what is read and sent on."""
-    given = document[key]
+    given = call.document[key]
     if not isinstance(given, list) or isinstance(given[0], str):
-        return document, size, json_bytes
+        return call
     try:
-        texts = encoding.texts(given)
+        texts, exact = encoding.texts(given)
     except UnknownTokens as exc:
         raise InvalidField(key, str(exc)) from None
-    # guard: C22.tokens-read -> return document, size, json_bytes
-    return {**document, key: texts}, max(size, sum(map(len, texts))), 0
+    # guard: C22.tokens-read -> return call
+    document, size = {**call.document, key: texts}, max(call.size, sum(map(len, texts)))
+    return DocumentCall(call.operation, document, call.streamed, size, inexact=not exact)
