@@ -16,7 +16,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
-from gateway.config import EndpointSettings
+from gateway.config import ConfigError, EndpointSettings
 from gateway.core import ambient
 from gateway.endpoints.credentials.renewal import AccessToken, NotIssued, RenewedToken
 from gateway.protocols.tls import TlsFiles, client_context
@@ -29,20 +29,31 @@ _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 def renewed(settings: EndpointSettings) -> RenewedToken:
-    """Of an endpoint whose settings have a credential that ends."""
+    """Of an endpoint whose settings have a credential that ends. Raises ConfigError where its file
+    cannot be used."""
     stated = settings.credential
     assert stated is not None
     tls = partial(client_context, TlsFiles("endpoints", ca_file=settings.ca_file))
     fetch: Callable[[], Awaitable[AccessToken]]
     if stated.file is not None:
         fetch = TokenFile(stated.file)
+        _check(fetch.read)
     elif stated.service_account is not None:
         fetch = ServiceAccount(stated.service_account, stated.google_scope, tls)
+        _check(fetch.assertion)
     else:
         secret = "" if stated.client_secret is None else stated.client_secret.get_secret_value()
         url = stated.token_url or ""
         fetch = ClientCredentials(url, stated.client_id, secret, stated.scope, tls)
     return RenewedToken(settings.url or "", fetch, bearer=stated.file is None)
+
+
+def _check(use: Callable[[], object]) -> None:
+    try:
+        use()
+    except (NotIssued, OSError) as exc:
+        why = f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc)
+        raise ConfigError(f"endpoints: credential: {why}") from None
 
 
 class TokenFile:
@@ -52,9 +63,9 @@ class TokenFile:
         self._path = path
 
     async def __call__(self) -> AccessToken:
-        return await asyncio.to_thread(self._read)
+        return await asyncio.to_thread(self.read)
 
-    def _read(self) -> AccessToken:
+    def read(self) -> AccessToken:
         if not (text := self._path.read_text("utf-8", "replace").strip()):
             raise NotIssued(f"{self._path} is empty")
         return AccessToken(text)
@@ -82,11 +93,12 @@ class ServiceAccount:
         self._path, self._scope, self._tls = path, scope, tls
 
     async def __call__(self) -> AccessToken:
-        url, assertion = await asyncio.to_thread(self._asserted)
+        url, assertion = await asyncio.to_thread(self.assertion)
         form = {"grant_type": _JWT_BEARER, "assertion": assertion}
         return await TokenEndpoint(url, self._tls).token(form)
 
-    def _asserted(self) -> tuple[str, str]:
+    def assertion(self) -> tuple[str, str]:
+        """Where it is to be shown, and itself. Raises NotIssued, OSError."""
         try:
             document = orjson.loads(self._path.read_bytes())
             url, email = document["token_uri"], document["client_email"]

@@ -23,7 +23,7 @@ from gateway.core.types import ServedModel
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.endpoints.credentials import NoCredential
-from gateway.endpoints.credentials.issuers import TokenFile, renewed
+from gateway.endpoints.credentials.issuers import TokenFile
 from gateway.endpoints.credentials.renewal import AccessToken, NotIssued, RenewedToken
 from tests.unit.backends.test_openai_connector import Provider, head, request
 from tests.unit.harness import run
@@ -347,9 +347,15 @@ def test_a_credential_stands_in_the_place_of_a_key() -> None:
         connector('kind: kserve, url: "http://a", credential: {file: a}')
 
 
-def test_only_an_endpoint_with_one_has_one() -> None:
-    text = (
-        "endpoints: {there: {zone: cloud, provider: openai, credential: {file: a}}}\n"
-        "models: {m: {task: generate, served_by: [{endpoint: there, price_usd: 1}]}}\n"
-    )
-    assert isinstance(renewed(parse(text).endpoints["there"]), RenewedToken)
+@pytest.mark.parametrize(
+    ("key", "text"), [("file", None), ("file", " "), ("service_account", "{}")]
+)
+def test_a_file_that_cannot_be_used_is_explained_at_the_start(
+    tmp_path: Path, key: str, text: str | None
+) -> None:
+    path = tmp_path / "credential"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        connector(f"provider: openai, credential: {{{key}: {path}}}")
+    assert str(path) in str(caught.value)
