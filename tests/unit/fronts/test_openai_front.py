@@ -509,6 +509,7 @@ async def test_azure_s_paths_are_those_of_the_same_operations(
     front.pipeline.script = [JsonBody(b"{}")]
     assert (await front.post(path, body)).status_code == 200
     (call,) = front.pipeline.seen
+    assert isinstance(call.payload, DocumentCall)
     assert (call.model, call.payload.document["model"]) == (model, model)
     assert call.operation.path.endswith(path.partition("?")[0].rpartition("/")[2])
 
