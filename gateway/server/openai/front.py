@@ -35,6 +35,7 @@ from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, intake
 from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
 from gateway.server.intake import RequestContext
+from gateway.server.openai.deployment_path import PREFIX, azure_operation
 from gateway.server.openai.documents import read
 from gateway.server.openai.errors import error_body, should_retry
 from gateway.server.openai.events import EventBytes
@@ -56,6 +57,20 @@ def front(services: Services) -> Front:
         for path, operation in by_path().items()
     }
     return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
+
+
+def azure_front(services: Services) -> Front:
+    """The same operations under the paths that Azure OpenAI has for them."""
+    bounds, operations = intake.json_bounds(services.limits), by_path()
+
+    def call(route: str) -> Call | None:
+        match = azure_operation(route, operations)
+        if match is None:
+            return None
+        operation, deployment = match
+        return partial(_OpenAiRequestHead, services, bounds, operation, deployment=deployment)
+
+    return Front(PREFIX, WireProtocol.OPENAI.value, [], error_response, call)
 
 
 def _routes(services: Services) -> list[Route]:
@@ -91,7 +106,7 @@ class OpenAiFront:
 
 
 class _OpenAiRequestHead(RequestHead):
-    __slots__ = ("_bounds", "_operation")
+    __slots__ = ("_bounds", "_deployment", "_operation")
 
     def __init__(
         self,
@@ -99,10 +114,12 @@ class _OpenAiRequestHead(RequestHead):
         bounds: JsonBounds,
         operation: OperationSpec,
         exchange: HttpExchange,
+        deployment: str = "",
     ) -> None:
-        """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
+        """`deployment`: the model that the path names. Raises Unauthenticated, Unverifiable,
+        UnsupportedMedia."""
         super().__init__(exchange, services)
-        self._operation, self._bounds = operation, bounds
+        self._operation, self._bounds, self._deployment = operation, bounds, deployment
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
@@ -121,7 +138,7 @@ class _OpenAiRequestHead(RequestHead):
         services = self.services
         depth = services.limits.max_json_depth
         document, json_bytes = strictjson.sized_object(body, depth, self._bounds)
-        return read(self._operation, document, services.catalog, size, json_bytes)
+        return read(self._operation, document, services.catalog, size, json_bytes, self._deployment)
 
     def _request(
         self, model: CatalogModel, call: DocumentCall, arrival: RequestContext
