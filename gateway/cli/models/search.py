@@ -147,7 +147,9 @@ def _document(
 
 
 def _show(record: SearchRecord, result: ChoiceResult, limit_s: float | None) -> None:
-    table = Table("choice", "callers", "calls a second", "ms, 99th", "executed batch", "")
+    table = Table(
+        "choice, instances x threads", "callers", "calls a second", "ms, 99th", "executed batch", ""
+    )
     marks = {result.declared.choice: "declared", result.chosen.choice: "chosen"}
     ranked = sorted(record.trials.values(), key=lambda one: one.score(limit_s), reverse=True)
     shown = [one for at, one in enumerate(ranked) if at < _SHOWN or one.choice in marks]

@@ -84,13 +84,13 @@ class ServingChoice:
         return declared.model_copy(update=changes)
 
     def __str__(self) -> str:
+        """With instances x threads; `-` are the runtime's own threads."""
         return ", ".join(self._words())
 
     def _words(self) -> Iterator[str]:
         if self.precision is not None:
             yield self.precision.value
-        threads = "the runtime's" if self.threads is None else str(self.threads)
-        yield f"{self.instances} x {threads} threads"
+        yield f"{self.instances}x{self.threads or '-'}"
         if self.max_batch:
             yield f"batch {self.max_batch}" if self.dynamic else "no batching"
         if self.delay_us:

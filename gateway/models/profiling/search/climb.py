@@ -75,7 +75,7 @@ async def _confirmed(
         twice[top.choice] = await again(top.choice)
     trials |= twice
     best = max(twice.values(), key=lambda trial: trial.score(limit_s))
-    # guard: E5.confirmed-gain -> return best
+    # guard: E6.confirmed-gain -> return best
     return best if _beats(best, twice[declared], limit_s) else twice[declared]
 
 

@@ -40,7 +40,7 @@ class SearchRecord:
         record = cls(directory / FILE, _basis(directory, plan))
         try:
             held = json.loads(record.path.read_text(encoding="utf-8"))
-            # guard: E5.same-basis -> trials = [ChoiceTrial.from_json(t) for t in held['trials']]
+            # guard: E6.same-basis -> trials = [ChoiceTrial.from_json(t) for t in held['trials']]
             trials = [
                 ChoiceTrial.from_json(t) for t in held["trials"] if held["basis"] == record.basis
             ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from gateway.config import ConfigError
 from gateway.core import ambient
 from gateway.models import configs, declaration
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.rewriting import Values, rewritten
 from gateway.models.declaration.serving import ServingTarget
+from gateway.models.failures import WrongModel
 from gateway.models.profiling.search import ChoiceTrial, ServingChoice
 from gateway.models.profiling.search.climb import MOST_CONFIRMED, ChoiceResult, climb
 from gateway.models.profiling.search.record import SearchPlan, SearchRecord
@@ -72,24 +74,30 @@ class ModelSearch:
 
 def keep(directory: Path, declared: Declaration, choice: ServingChoice) -> list[Path]:
     """Write the choice into model.yaml, in one step, and the configs that follow from it. Returns
-    what was changed."""
-    path = directory / declaration.FILE
-    text = rewritten(path.read_text(encoding="utf-8"), _values(declared, choice))
-    changed = declaration.parse(text, str(path))
+    what was changed. Raises WrongModel where model.yaml is not written so that it can be."""
+    path, wanted = directory / declaration.FILE, choice.applied(declared)
+    values = _values(declared, wanted)
+    try:
+        text = rewritten(path.read_text(encoding="utf-8"), values)
+        changed = declaration.parse(text, str(path))
+    except (KeyError, ConfigError):
+        changed = None
+    if changed is None or changed.model_dump() != wanted.model_dump():
+        lines = "; ".join(f"{'.'.join(keys)}: {value}" for keys, value in values.items())
+        raise WrongModel(f"{path}: cannot be changed by a command; write into it: {lines}")
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
     return [path, *configs.write(directory, changed)]
 
 
-def _values(declared: Declaration, choice: ServingChoice) -> Values:
-    """Those that differ from the declaration's."""
-    served = choice.applied(declared)
+def _values(declared: Declaration, wanted: Declaration) -> Values:
+    """Those that differ."""
     embedded = ServingTarget.EMBEDDED
     sections = {
-        ("targets", embedded.value): (declared.targets[embedded], served.targets[embedded]),
-        ("batching",): (declared.batching, served.batching),
-        ("batch",): (declared.batch, served.batch),
+        ("targets", embedded.value): (declared.targets[embedded], wanted.targets[embedded]),
+        ("batching",): (declared.batching, wanted.batching),
+        ("batch",): (declared.batch, wanted.batch),
     }
     return {
         keys: after.model_dump(mode="json", exclude_defaults=True)

@@ -13,7 +13,7 @@ from gateway.models.declaration.tensors import Precision
 from gateway.models.profiling.run import doubling
 from gateway.models.profiling.search import ServingChoice
 
-AXES = ("precision", "placement", "delay", "preferred", "batch")
+AXES = ("precision", "delay", "placement", "preferred", "batch")
 DELAYS_US = (0, 100, 500, 2000)
 _SMALLEST_PREFERRED = 4
 

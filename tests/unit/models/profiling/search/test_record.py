@@ -11,6 +11,7 @@ from gateway.models import configs
 from gateway.models.declaration import FILE
 from gateway.models.declaration.serving import ServingTarget
 from gateway.models.declaration.tensors import Precision
+from gateway.models.failures import WrongModel
 from gateway.models.profiling import LoadPoint
 from gateway.models.profiling.search import ChoiceTrial, ServingChoice
 from gateway.models.profiling.search.record import SearchPlan, SearchRecord
@@ -67,6 +68,18 @@ def test_the_choice_is_declared_and_the_configs_follow(directory: Path) -> None:
     assert "count: 2" in (directory / "config.pbtxt").read_text()
     assert keep(directory, after, ServingChoice.from_declaration(declared))
     assert of(directory).targets == declared.targets
+
+
+def test_a_declaration_that_cannot_be_changed_stays(directory: Path) -> None:
+    path = directory / FILE
+    text = path.read_text().replace("targets:\n", "targets: &served\n")
+    path.write_text(
+        text.replace("  embedded: {backend: python}\n", "  <<: {embedded: {backend: python}}\n")
+    )
+    before = path.read_text()
+    with pytest.raises(WrongModel, match=r"write into it: targets\.embedded"):
+        keep(directory, of(directory), CHOICE)
+    assert path.read_text() == before
 
 
 def test_the_space_has_the_variants_that_are_there(directory: Path) -> None:
