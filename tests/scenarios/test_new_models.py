@@ -13,7 +13,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 import yaml
-from openai import OpenAI
+from openai import BadRequestError, OpenAI
 
 from tests import live
 from tests.live import LiveGateway
@@ -78,6 +78,7 @@ def test_texts_are_answered_as_openai_embeddings_and_as_tensors(gateway: LiveGat
     answered = client.embeddings.create(model="new_texts", input=list(TEXTS))
     vectors = np.array([one.embedding for one in answered.data])
     assert vectors.shape == (3, graphs.WIDTH)
+    assert answered.usage.total_tokens == sum(len(text.split()) for text in TEXTS)
     tensor = httpclient.InferInput("text", [3, 1], "BYTES")
     tensor.set_data_from_numpy(np.array([[t.encode()] for t in TEXTS], dtype=np.object_))
     with httpclient.InferenceServerClient(gateway.http_url.removeprefix("http://")) as triton:
@@ -85,6 +86,20 @@ def test_texts_are_answered_as_openai_embeddings_and_as_tensors(gateway: LiveGat
     np.testing.assert_allclose(vectors, found, rtol=1e-5, atol=1e-6)
     alone = client.embeddings.create(model="new_texts", input=TEXTS[1])
     np.testing.assert_allclose(alone.data[0].embedding, vectors[1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_text_that_is_too_long_for_its_graph_is_cut_where_its_call_says_so(
+    gateway: LiveGateway,
+) -> None:
+    client = OpenAI(base_url=f"{gateway.http_url}/v1", api_key="none", max_retries=0)
+    texts = ["home", "the red " * 150]
+    with pytest.raises(BadRequestError, match="300 tokens, and this model takes 256") as refused:
+        client.embeddings.create(model="new_texts", input=texts)
+    assert refused.value.param == "input[1]"
+    cut = client.embeddings.create(model="new_texts", input=texts, extra_body={"truncate": "END"})
+    whole = client.embeddings.create(model="new_texts", input="the red " * 128)
+    assert cut.usage.total_tokens == 1 + 256
+    np.testing.assert_allclose(cut.data[1].embedding, whole.data[0].embedding, rtol=1e-4)
 
 
 def test_it_says_what_it_runs_on_as_the_others_do(gateway: LiveGateway) -> None:
