@@ -59,9 +59,12 @@ class TokenEncoding:
 
 
 def load(path: Path) -> TokenEncoding:
-    """Raises BadVocabulary, OSError."""
-    state = path.stat()
-    return _loaded(path, state.st_mtime_ns, state.st_size)
+    """Raises BadVocabulary."""
+    try:
+        state = path.stat()
+        return _loaded(path, state.st_mtime_ns, state.st_size)
+    except OSError as exc:
+        raise BadVocabulary(f"cannot be read: {exc.strerror}") from exc
 
 
 @lru_cache(maxsize=8)

@@ -34,11 +34,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     plan = run.ProfilingPlan()
     parser.add_argument(
-        "--callers", type=at_least_one, default=plan.most_callers, help="at once, most"
+        "--callers", type=bounded_count, default=plan.most_callers, help="at once, most"
     )
     parser.add_argument("--seconds", type=_seconds, default=plan.seconds, help="of each point")
-    parser.add_argument("--rounds", type=at_least_one, default=plan.rounds, help="over all points")
-    parser.add_argument("--words", type=at_least_one, default=plan.words, help="of each text")
+    parser.add_argument("--rounds", type=bounded_count, default=plan.rounds, help="over all points")
+    parser.add_argument("--words", type=bounded_count, default=plan.words, help="of each text")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="the curves as .svg or .png")
     parser.add_argument("--dry-run", action="store_true", help="write no profile.json")
     parser.add_argument("--json", action="store_true", help="the profile as JSON")
@@ -147,7 +147,7 @@ def can_draw(path: Path) -> bool:
     return True
 
 
-def at_least_one(text: str) -> int:
+def bounded_count(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 1024:
         raise argparse.ArgumentTypeError("must be from 1 to 1024")

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from gateway.cli import console
 from gateway.cli.models import add_repository, chosen, reporting
-from gateway.cli.models.profile import at_least_one, can_draw
+from gateway.cli.models.profile import bounded_count, can_draw
 from gateway.endpoints.triton import TritonServerError
 from gateway.models import declaration
 from gateway.models.declaration import Declaration
@@ -41,13 +41,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--seconds", type=_positive, default=plan.seconds, help="for all of it")
     parser.add_argument(
-        "--callers", type=at_least_one, default=plan.most_callers, help="at once, most"
+        "--callers", type=bounded_count, default=plan.most_callers, help="at once, most"
     )
-    parser.add_argument("--words", type=at_least_one, default=plan.words, help="of each text")
-    parser.add_argument("--cores", type=at_least_one, help="to share out; all that there are")
+    parser.add_argument("--words", type=bounded_count, default=plan.words, help="of each text")
+    parser.add_argument("--cores", type=bounded_count, help="to share out; all that there are")
     parser.add_argument(
         "--batch",
-        type=at_least_one,
+        type=bounded_count,
         nargs="+",
         default=(),
         metavar="ROWS",
@@ -70,7 +70,7 @@ def execute(args: argparse.Namespace) -> int:
             f"--batch {too_large[0]}: model.yaml allows {declared.max_batch}; raise batch.max first"
         )
     limit_s = None if args.latency_ms is None else args.latency_ms / _MS
-    plan = SearchPlan(args.seconds, args.callers, args.words)
+    plan = SearchPlan(args.seconds, args.callers, args.words, limit_s)
     record = SearchRecord.opened(directory, plan)
     try:
         result = _searched(args, directory, declared, plan, record)
@@ -106,7 +106,6 @@ def _searched(
 ) -> ChoiceResult:
     from gateway.models.served.ort_session import usable_cores  # ONNX Runtime is slow to import
 
-    limit_s = None if args.latency_ms is None else args.latency_ms / _MS
     with Progress(console=console.err, transient=True) as bar:
         task = bar.add_task(f"searching for {declared.name}", total=plan.seconds)
 
@@ -116,7 +115,7 @@ def _searched(
 
         space = trial.space(directory, declared, args.cores or usable_cores(), tuple(args.batch))
         search = ModelSearch(directory, declared, plan, record, progress)
-        return asyncio.run(search.result(space, limit_s))
+        return asyncio.run(search.result(space))
 
 
 def _refuse_unfit(result: ChoiceResult, limit_s: float | None) -> None:

@@ -24,6 +24,7 @@ class SearchPlan:
     seconds: float = 300.0  # for all of a search
     most_callers: int = 32
     words: int = 12  # of a text
+    limit_s: float | None = None  # for 99 of 100 calls
     point_s: float = 0.4  # of one load
 
 

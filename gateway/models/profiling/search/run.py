@@ -40,9 +40,10 @@ class ModelSearch:
         self._began_s = ambient.monotonic_s()
         self._longest_s = 0.0
 
-    async def result(self, space: SearchSpace, limit_s: float | None) -> ChoiceResult:
+    async def result(self, space: SearchSpace) -> ChoiceResult:
         """Raises TritonServerError and CannotSample."""
         start = ServingChoice.from_declaration(self._declared)
+        limit_s = self._plan.limit_s
         return await climb(space, start, limit_s, self._tried, self._again, self._in_time)
 
     async def _tried(self, choice: ServingChoice) -> ChoiceTrial:
