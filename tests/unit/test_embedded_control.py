@@ -118,14 +118,14 @@ async def test_a_model_whose_process_has_died_is_loaded_anew_and_the_others_go_o
         "endpoints": {"local": {**local, "repository": str(tmp_path)}},
         "models": {"simple": {"served_by": [{"endpoint": "local"}]}},
     }
-    now_s, came_up = [0.0], list[str]()
+    now_s, came_up, restarts = [0.0], list[str](), list[bool]()
     spawned: list[asyncio.Task[None]] = []
     supervisor = TritonSupervisor(
         parse(json.dumps(document)),
         lambda: now_s[0],
         lambda text: None,
         lambda work: spawned.append(asyncio.create_task(work)),
-        lambda: None,
+        lambda: restarts.append(True),
     )
     supervisor.moved = came_up.append
     async with contextlib.AsyncExitStack() as stack:
@@ -141,12 +141,12 @@ async def test_a_model_whose_process_has_died_is_loaded_anew_and_the_others_go_o
         after = stubs(server)
         assert after["simple"] != before["simple"]
         assert after["simple_identity"] == before["simple_identity"]
-        assert (server.restarts, came_up) == (0, ["local"])  # whose health is looked at then
+        assert (server.restarts, restarts, came_up) == (0, [], ["local"])
         assert not await server.revive("nobody")
         now_s[0] += 30  # it dies again soon: the whole server, then
         restart("simple", "it died again")
         await spawned[-1]
-        assert server.restarts == 1
+        assert (server.restarts, restarts) == (1, [True])
 
 
 def test_the_key_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -140,7 +140,6 @@ class TritonSupervisor:
                 return
             not_before_s = now_s + pauses.pause_s(now_s - last_s)
             last_s = now_s
-            self._restarted()
             alone = now_s - revived_s.get(model, -math.inf) >= _REVIVED_S
             revived_s[model] = now_s
             self._spawn(self._restart(name, server, model if alone else "", reason))
@@ -154,6 +153,7 @@ class TritonSupervisor:
                 log.warning("%s: loaded %s anew: %s", name, model, reason)
                 self.moved(name)
             else:
+                self._restarted()
                 await server.restart(reason)
         except TritonServerError as exc:
             log.error("%s: %s", name, str(exc))
