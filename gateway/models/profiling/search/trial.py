@@ -22,7 +22,7 @@ from gateway.models.profiling.search.record import SearchPlan
 from gateway.models.profiling.search.space import SearchSpace
 
 _SAMPLES = 16
-_GRACE_S = 1.0
+_GRACE_S = 5.0
 _ON_CPU = (Precision.FP32, Precision.FP16, Precision.INT8)
 
 
