@@ -45,6 +45,7 @@ class Catalog:
     models: dict[str, CatalogModel] = field(default_factory=dict)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     gpu_usd_per_hour: dict[str, float] = field(default_factory=dict)  # of each whole endpoint
+    aliases: Mapping[str, str] = field(default_factory=dict)  # to names of `models`
     changed: Callable[[], None] = lambda: None
     """Called when it has got another model."""
     _names: dict[str, dict[str, TensorNames]] = field(default_factory=dict)  # model -> endpoint
@@ -74,10 +75,10 @@ class Catalog:
             for name, e in places.items()
         }
         prices = {name: _gpu_usd_per_hour(name, settings) for name in endpoints}
-        return cls(models, endpoints, prices)
+        return cls(models, endpoints, prices, settings.aliases())
 
     def find(self, name: str) -> CatalogModel:
-        model = self.models.get(name)
+        model = self.models.get(name) or self.models.get(self.aliases.get(name, ""))
         if model is None:
             raise UnknownModel(
                 "Request for unknown model: the name is not in the catalog of this gateway"
@@ -135,7 +136,7 @@ class Catalog:
         place = self.endpoints[endpoint]
         served = dict(place.models)
         for name in names:
-            if name in self.models and self.models[name].declared:
+            if name in self.aliases or (name in self.models and self.models[name].declared):
                 continue
             if name not in self.models:
                 self.models[name] = CatalogModel(name, "infer", (endpoint,), declared=False)

@@ -71,6 +71,7 @@ class ModelSettings(Section):
     """A model of the catalog: what its inputs are and who may serve it."""
 
     task: Annotated[str, KnownWord(tasks)] = "infer"
+    aliases: tuple[Name, ...] = Field((), description="further names that callers have for it")
     served_by: tuple[ServedBySettings, ...] = Field(min_length=1)
     text_inputs: tuple[str, ...] = Field((), description="BYTES inputs that hold text")
     inputs: tuple[str, ...] = Field(

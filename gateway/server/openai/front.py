@@ -88,15 +88,17 @@ class OpenAiFront:
 
     async def models(self, request: Request, arrival: RequestContext) -> Response:
         caller = authenticate(request_exchange(request), self._services)
-        listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
+        catalog = self._services.catalog
+        listed = [_entry(m.name) for m in catalog.models.values() if _shown(m, caller)]
+        listed += [_entry(name) for name in catalog.aliases if _shown(catalog.find(name), caller)]
         return _document_response({"object": "list", "data": listed}, arrival)
 
     async def model(self, request: Request, arrival: RequestContext) -> Response:
         caller = authenticate(request_exchange(request), self._services)
-        model = self._services.catalog.find(name_in(request.path_params["name"]))
-        if not _shown(model, caller):
+        name = name_in(request.path_params["name"])
+        if not _shown(self._services.catalog.find(name), caller):
             raise UnknownModel("this API has no model of that name for this key")
-        return _document_response(_entry(model), arrival)
+        return _document_response(_entry(name), arrival)
 
 
 class _OpenAiRequestHead(RequestHead):
@@ -178,9 +180,9 @@ def _shown(model: CatalogModel, caller: Caller) -> bool:
     return model.task in tasks and caller.may_use(model.name)
 
 
-def _entry(model: CatalogModel) -> JsonDocument:
+def _entry(name: str) -> JsonDocument:
     """`created` is required by the API and known to nobody here: the epoch says so."""
-    return {"id": model.name, "object": "model", "created": 0, "owned_by": "spillway"}
+    return {"id": name, "object": "model", "created": 0, "owned_by": "spillway"}
 
 
 def _document_response(document: JsonDocument, arrival: RequestContext) -> Response:

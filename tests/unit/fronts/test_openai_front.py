@@ -79,7 +79,7 @@ def services(pipeline: Swapped, keys: dict[str, KeySettings]) -> Services:
     return Services(
         handle=pipeline.handle,
         callers=Callers(keys),
-        catalog=Catalog({model.name: model for model in models}),
+        catalog=Catalog({model.name: model for model in models}, aliases={"gpt-4o": "scribe"}),
         inspection=Metadata(),
         limits=LimitSettings(max_body_bytes=150_000, max_json_values=5000),
         new_id=lambda: str(uuid.uuid4()),
@@ -412,7 +412,7 @@ async def test_models_are_listed_and_found(front: Served) -> None:
     response = await front.client.get("/v1/models")
     listed = response.json()
     assert listed["object"] == "list"
-    assert [m["id"] for m in listed["data"]] == ["scribe", "minilm", "org/chat"]
+    assert [m["id"] for m in listed["data"]] == ["scribe", "minilm", "org/chat", "gpt-4o"]
     for model in listed["data"]:
         assert set(model) == {"id", "object", "created", "owned_by"}
         assert (await front.client.get(f"/v1/models/{model['id']}")).json() == model
@@ -547,3 +547,21 @@ async def test_what_azure_s_paths_do_not_name_is_refused_in_openai_s_shape(
         error = answer.json()["error"]
         assert error["message"]
         assert code is None or answer.headers["x-spillway-reason"] == code
+
+
+async def test_an_alias_is_listed_and_served(front: Served) -> None:
+    listed = (await front.client.get("/v1/models")).json()["data"]
+    assert {entry["id"] for entry in listed} >= {"scribe", "gpt-4o"}
+    assert (await front.client.get("/v1/models/gpt-4o")).json()["id"] == "gpt-4o"
+    front.pipeline.script = [JsonBody(b"{}")]
+    await front.post("/v1/chat/completions", CHAT | {"model": "gpt-4o"})
+    assert [call.model for call in front.pipeline.seen] == ["scribe"]
+
+
+async def test_an_alias_opens_no_model_that_a_key_may_not_use(keyed: Served) -> None:
+    bearing = {"authorization": "Bearer secret"}
+    answer = await keyed.post("/v1/chat/completions", CHAT | {"model": "gpt-4o"}, bearing)
+    assert answer.status_code == 403
+    assert not keyed.pipeline.seen
+    listed = (await keyed.client.get("/v1/models", headers=bearing)).json()["data"]
+    assert [entry["id"] for entry in listed] == ["minilm"]
