@@ -90,8 +90,9 @@ def _tensors(kind: str, tensors: Mapping[str, TensorDeclaration], native: bool) 
     yield f"{kind} ["
     last = len(tensors) - 1
     for at, (name, tensor) in enumerate(tensors.items()):
-        dims = ", ".join(str(dim) if isinstance(dim, int) else "-1" for dim in tensor.dims)
-        more = ", optional: true" if tensor.optional else ""
+        dims = ", ".join(str(dim) if isinstance(dim, int) else "-1" for dim in tensor.wire_dims)
+        more = "" if tensor.dims else ", reshape: { shape: [ ] }"
+        more += ", optional: true" if tensor.optional else ""
         if tensor.ragged and not native:  # the graph alone would need its rows padded
             more += ", allow_ragged_batch: true"
         comma = "" if at == last else ","

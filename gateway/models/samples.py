@@ -145,14 +145,25 @@ def _random(
         sizes.get(str(d), 8) if not isinstance(d, int) or d < 0 else d for d in tensor.dims
     )
     shape = (rows, *shape) if batched else shape
-    dtype = numpy_dtype(tensor.datatype)
+    return random_values(tensor.datatype, shape, tensor.between, generator)
+
+
+def random_values(
+    datatype: DeclaredDatatype,
+    shape: tuple[int, ...],
+    between: tuple[float, float] | None,
+    generator: np.random.Generator,
+) -> Array:
+    """Within the range; by default from -1 to 1, and whole numbers 0 and 1, which are rows of any
+    table. Raises WrongModel for a datatype that numpy has not."""
+    dtype = numpy_dtype(datatype)
     if dtype == np.dtype(object):
         return np.full(shape, b"a", dtype)
     if np.issubdtype(dtype, np.floating):
-        low, high = tensor.between or (-1.0, 1.0)
-        return generator.uniform(low, high, shape).astype(dtype)
-    low, high = tensor.between or (0, 1)
-    return generator.integers(int(low), int(high), shape, endpoint=True).astype(dtype)
+        low, high = between or (-1.0, 1.0)
+        return np.asarray(generator.uniform(low, high, shape)).astype(dtype)
+    low, high = between or (0, 1)
+    return np.asarray(generator.integers(int(low), int(high), shape, endpoint=True)).astype(dtype)
 
 
 def canary_row(tensor: TensorDeclaration, given: CanaryTensor, batched: bool) -> Array:

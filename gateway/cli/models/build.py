@@ -19,6 +19,7 @@ from gateway.models import declaration
 from gateway.models.failures import ModelCommandFailed, WrongModel
 
 if TYPE_CHECKING:
+    from gateway.models.variants import build
     from gateway.models.variants.engines import EngineBuilder
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -28,11 +29,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "build",
         help="optimise and compile a model; or add one from an ONNX file",
-        description="NAME: check, optimise and compile a model that is declared. FILE.onnx with "
-        "--as NAME: add it to the repository first, verified, as a new model or a new version.",
+        description="NAME: check, optimise and compile a model that is declared. FILE.onnx, or a "
+        "folder with one, with --as NAME: add it to the repository first, verified, as a new model "
+        "or a new version.",
     )
-    parser.add_argument("what", metavar="NAME|FILE.onnx")
-    parser.add_argument("--as", dest="name", metavar="NAME", help="what FILE.onnx is to be called")
+    parser.add_argument("what", metavar="NAME|FILE.onnx|FOLDER")
+    parser.add_argument("--as", dest="name", metavar="NAME", help="what the file is to be called")
     parser.add_argument("--declaration", type=Path, metavar="FILE", help="its model.yaml")
     parser.add_argument(
         "--tokenizer", type=Path, metavar="FILE", help="a tokenizer.json: the model takes text"
@@ -53,15 +55,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 @reporting
 def run(args: argparse.Namespace) -> int:
-    results: dict[str, Any] = {}
-    from_file = args.what.endswith(".onnx")
+    from gateway.models.adoption import exported  # ONNX Runtime takes a second to import
+
+    from_file = args.name is not None or args.what.endswith(exported.SUFFIXES)
     name = _name(args, from_file)
     with console.progress() as report:
-        if from_file:
-            results["added"] = _added(args, name, report)
-        (directory,) = chosen(args.repository, [name])
-        declared = declaration.load(directory / declaration.FILE)
-        results |= {"model": name, "files": _built(args, directory, declared, report)}
+        results = {"model": name, **(_added if from_file else _built)(args, name, report)}
     if from_file and not args.no_profile:
         results["profiled"] = _profiled(args, name)
     if args.json:
@@ -82,15 +81,19 @@ def _name(args: argparse.Namespace, from_file: bool) -> str:
 
 
 def _added(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
-    from gateway.models import adopt, draft  # ONNX Runtime takes a second to import
+    from gateway.models.adoption import adopt, draft  # ONNX Runtime takes a second to import
 
     given = draft.DraftDetails(name, args.about, args.licence, args.tokenizer)
     for path in (args.tokenizer, args.declaration):
         if path is not None and not path.is_file():
             raise WrongModel(f"{path}: is not there")
-    done = adopt.adopt(args.repository, Path(args.what), given, args.declaration, report)
+    builders = _builders(args.engine)
+    done = adopt.adopt(
+        args.repository, Path(args.what), given, args.declaration, report, builders,
+        _optional(args.engine, builders),
+    )  # fmt: skip
     declared = declaration.load(done.directory / declaration.FILE)
-    return {
+    added = {
         "directory": str(done.directory),
         "version": done.version,
         "drafted": done.drafted,
@@ -98,18 +101,30 @@ def _added(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
         "verified": done.verified.as_json(),
         "unbatched": done.unbatched and str(done.unbatched),
     }
+    return {"added": added, **_as_json(done.built)}
 
 
-def _built(
-    args: argparse.Namespace, directory: Path, declared: declaration.Declaration, report: Any
-) -> list[dict[str, Any]]:
+def _built(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
     from gateway.models.variants import build  # as above
 
-    made = build.build(directory, declared, _builders(args.engine), report)
-    return [
+    (directory,) = chosen(args.repository, [name])
+    declared = declaration.load(directory / declaration.FILE)
+    builders = _builders(args.engine)
+    optional = _optional(args.engine, builders)
+    return _as_json(build.build(directory, declared, builders, report, optional))
+
+
+def _as_json(built: build.BuildResult) -> dict[str, Any]:
+    files = [
         {"file": m.file, "precision": m.precision.value, "bytes": m.size_bytes, **m.facts}
-        for m in made
+        for m in built.files
     ]
+    return {"files": files, "left_out": dict(built.left_out)}
+
+
+def _optional(wanted: Sequence[str] | None, builders: Sequence[EngineBuilder]) -> set[str]:
+    """Builders that nobody asked for by name."""
+    return {builder.name for builder in builders} if wanted is None else set()
 
 
 def _builders(wanted: Sequence[str] | None) -> list[EngineBuilder]:
@@ -150,6 +165,8 @@ def _print(results: Mapping[str, Any]) -> None:
             )
             line += f", {file['engine']['builder']} {file['engine']['builder_version']}: {shapes}"
         console.err.print(line, markup=False)
+    for name, why in results["left_out"].items():
+        console.err.print(f"  {name} is left out: {why}", markup=False)
     if (added := results.get("added")) is None:
         return
     console.err.print(f"  verified: {added['directory']}, version {added['version']}", markup=False)

@@ -238,14 +238,14 @@ def _furthest(
     if together.keys() != alone.keys():
         return "other outputs"
     for name, wanted in alone.items():
-        values = together[name][at]
-        if values.shape != wanted.shape[1:] or values.dtype != wanted.dtype:
+        values = together[name][at : at + 1]
+        if values.shape != wanted.shape or values.dtype != wanted.dtype:
             return f"output {name} has not the same shape"
         if not _inexact(wanted):
-            if not np.array_equal(values, wanted[0]):
+            if not np.array_equal(values, wanted):
                 return f"output {name} is not the same"
             continue
-        apart = _apart(values, wanted[0], scales[name])
+        apart = _apart(values, wanted, scales[name])
         if apart > _allowed(name, wanted, tolerances):
             return f"output {name} is not the same (off by {apart:.1e})"
     return None

@@ -61,11 +61,16 @@ class TensorDeclaration(Section):
     """One input or output, its batch axis left out."""
 
     datatype: DeclaredDatatype
-    dims: Dims = Field(min_length=1, description="sizes; the name of an axis; -1 for any size")
+    dims: Dims = Field(description="sizes; the name of an axis; -1 for any size; [] for one value")
     text: bool = Field(False, description="holds text, which the gateway scans")
     optional: bool = False
     ragged: bool = Field(False, description="rows of unequal sizes may share a batch")
     between: tuple[float, float] | None = Field(None, description="of random values in checks")
+
+    @property
+    def wire_dims(self) -> Dims:
+        """As callers have it: Triton gives one value an axis of size 1."""
+        return self.dims or (1,)
 
 
 class TextDeclaration(Section):

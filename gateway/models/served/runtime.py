@@ -24,6 +24,7 @@ class Runtime:
         wanted = SessionConfig(graph or self.declared["graph"], threads or self.declared["threads"])
         self.session = OrtSession(directory, wanted)
         self._types = {i.name: i.type for i in self.session.session.get_inputs()}
+        self._strings = {name for name, kind in self._types.items() if "string" in kind}
         self._tokenizer = self._load_tokenizer(directory)
 
     def _load_tokenizer(self, directory: Path) -> Any:
@@ -44,7 +45,7 @@ class Runtime:
 
     def _feed(self, inputs: Tensors) -> Tensors:
         if self._tokenizer is None:
-            return {name: inputs[name] for name in self._types}
+            return {name: self._values(name, inputs[name]) for name in self._types}
         texts = [_decoded(text) for text in inputs[self.declared["text"]["input"]].ravel()]
         pieces = self._tokenizer.encode_batch(texts)
         columns = {
@@ -56,6 +57,13 @@ class Runtime:
             name: np.array(columns[name], np.int32 if "int32" in kind else np.int64)
             for name, kind in self._types.items()
         }
+
+    def _values(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """ONNX Runtime takes str, and of bytes their repr."""
+        if name not in self._strings:
+            return values
+        texts = [_decoded(text) for text in values.ravel()]
+        return np.array(texts, object).reshape(values.shape)
 
 
 def _decoded(text: object) -> str:

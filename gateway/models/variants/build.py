@@ -6,15 +6,18 @@ so that a file that is no model, a compiler that fails or a full disk changes no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gateway.endpoints.batch_rows.rows import Rows
 from gateway.models import batching, graph, versions
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.tensors import Precision, RangeDeclaration, TensorDeclaration
-from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.samples import data_set, random_batches
 from gateway.models.sessions import Level, Session
 from gateway.models.variants import accuracy, evidence, precision, verify
@@ -34,11 +37,24 @@ class BuiltVariant:
     facts: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """`left_out`: why not, by the names of precisions and builders."""
+
+    files: Sequence[BuiltVariant] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
 def build(
-    directory: Path, declared: Declaration, builders: Sequence[EngineBuilder], report: Report
-) -> list[BuiltVariant]:
-    """Every variant that the declaration allows, in the version that is served. Raises ModelFailed;
-    nothing has changed then."""
+    directory: Path,
+    declared: Declaration,
+    builders: Sequence[EngineBuilder],
+    report: Report,
+    optional: Collection[str] = (),
+) -> BuildResult:
+    """Every variant that the declaration allows, in the version that is served. `optional`: names
+    of precisions and builders whose variants are left out where they cannot be made. Raises
+    ModelFailed for any other; nothing has changed then."""
     source = versions.graph_file(directory, declared)
     check(source, declared, report)
     report("trying rows together and alone")
@@ -47,29 +63,59 @@ def build(
     # guard: V1.build-aside versions.staging(source.parent) ->
     #   __import__("contextlib").nullcontext(source.parent)
     with versions.staging(source.parent) as staged:
-        made = [_optimised(source, versions.optimised(directory, declared).name, staged, declared)]
-        report("optimised by ONNX Runtime")
-        graphs = {source_precision(declared): source}
         reference = verify.Reference(directory, declared, {b.suffix: b.load for b in builders})
-        for wanted in declared.precisions:
-            if wanted in _SIXTEEN:
-                report(f"writing {wanted.value}")
-                name = versions.variant(directory, declared, wanted).name
-                graphs[wanted] = staged / name
-                made.append(_sixteen(source, staged / name, wanted, directory, declared))
+        variants = _Variants(declared, reference, staged, optional)
+        own = source_precision(declared)
+        if graph.size_bytes(source) <= graph.LARGEST_FILE_BYTES:
+            name = versions.optimised(directory, declared).name
+            variants.add(own.value, partial(_optimised, source, name, staged, declared))
+            report("optimised by ONNX Runtime")
+        graphs = {own: source}
+        for wanted in (p for p in declared.precisions if p in _SIXTEEN and p is not own):
+            report(f"writing {wanted.value}")
+            at = staged / versions.variant(directory, declared, wanted).name
+            if variants.add(
+                wanted.value, partial(_sixteen, source, at, wanted, directory, declared)
+            ):
+                graphs[wanted] = at
         graphs |= _quantized(directory, declared)
-        for builder in builders:
-            for wanted, at in graphs.items():
-                report(f"compiling {wanted.value} with {builder.name}")
-                engine = staged / versions.engine(directory, declared, wanted, builder.suffix).name
-                built = builder.build(at, profiles(declared), engine)
-                made.append(_made(engine, wanted, {"engine": built.as_json()}))
-        report("comparing with the reference")
-        made = [_compared(one, staged, reference, declared) for one in made]
+        for builder, (wanted, at) in itertools.product(builders, graphs.items()):
+            report(f"compiling {wanted.value} with {builder.name}")
+            engine = staged / versions.engine(directory, declared, wanted, builder.suffix).name
+            variants.add(builder.name, partial(_engine, builder, wanted, at, engine, declared))
+        made = variants.made
         for one in made:
             versions.place(staged / one.file, source.parent / one.file)
     evidence.add(source.parent, {m.file: {"precision": m.precision.value, **m.facts} for m in made})
-    return made
+    return BuildResult(made, variants.left_out)
+
+
+class _Variants:
+    """Those that are made, each compared with the reference."""
+
+    def __init__(
+        self,
+        declared: Declaration,
+        reference: verify.Reference,
+        staged: Path,
+        optional: Collection[str],
+    ) -> None:
+        self.made: list[BuiltVariant] = []
+        self.left_out: dict[str, str] = {}
+        self._declared, self._reference = declared, reference
+        self._staged, self._optional = staged, optional
+
+    def add(self, name: str, make: Callable[[], BuiltVariant]) -> bool:
+        """Whether it was made. Raises ModelCommandFailed for one that is not optional."""
+        try:
+            one = _compared(make(), self._staged, self._reference, self._declared)
+        except ModelCommandFailed as exc:
+            if name not in self._optional:
+                raise
+            self.left_out[name] = str(exc).replace(f"{self._staged}/", "")
+            return False
+        self.made.append(one)
+        return True
 
 
 def check(source: Path, declared: Declaration, report: Report) -> None:
@@ -102,9 +148,21 @@ def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> 
     return _made(staged / name, source_precision(declared), {})
 
 
+def _engine(
+    builder: EngineBuilder, wanted: Precision, source: Path, at: Path, declared: Declaration
+) -> BuiltVariant:
+    built = builder.build(source, profiles(declared), at)
+    return _made(at, wanted, {"engine": built.as_json()})
+
+
 def _sixteen(
     source: Path, at: Path, wanted: Precision, directory: Path, declared: Declaration
 ) -> BuiltVariant:
+    if graph.size_bytes(source) > graph.LARGEST_FILE_BYTES:
+        raise WrongModel(
+            f"{source}: has more than 2 GB, of which {wanted.value} cannot be written here; export "
+            f"it in {wanted.value} and take that out of precisions"
+        )
     precision.written(source, at, wanted)
     if declared.accuracy is None or wanted is Precision.BF16:  # which ONNX Runtime's CPU has not
         return _made(at, wanted, {})
@@ -134,6 +192,10 @@ def _compared(
         )
     if check.skipped is not None:
         return one
+    rows = check.rows
+    # guard: E4.variant-rows -> rows = None
+    if rows is not None and rows.rows is Rows.COUPLED and batching.is_requested(declared):
+        raise GateClosed(f"{declared.name}: {one.file}: {batching.refusal(declared, rows)}")
     facts = {"verified": True, "distance": float(f"{check.off.distance:.3g}")}
     return replace(one, facts={**one.facts, **facts})
 

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from gateway.config import ConfigError
-from gateway.models import adopt, configs, declaration, versions
-from gateway.models.draft import DraftDetails
+from gateway.models import configs, declaration, versions
+from gateway.models.adoption import adopt
+from gateway.models.adoption.draft import DraftDetails
 from gateway.models.failures import GateClosed, WrongModel
 from gateway.models.variants import verify
 from tests.unit.models import graphs

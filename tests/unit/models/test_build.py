@@ -49,7 +49,7 @@ def test_a_model_is_optimised_halved_and_compiled_in_every_precision(tmp_path: P
     directory, press = added(tmp_path / "models"), Press()
     made = build.build(directory, of(directory), [press], quiet)
     names = ["model.optimised.onnx", "model.fp16.onnx", "model.fp32.rtx", "model.fp16.rtx"]
-    assert [m.file for m in made] == names
+    assert [m.file for m in made.files] == names
     assert all((directory / "1" / name).exists() for name in names)
     assert [name for name, _ in press.asked] == ["model.onnx", "model.fp16.onnx"]
     known = evidence.read_evidence(directory / "1")
@@ -120,7 +120,7 @@ import resource, sys
 from pathlib import Path
 from tests.unit.models.repositories import of, quiet
 from tests.unit.models.test_build import Press
-from gateway.models import adopt, draft
+from gateway.models.adoption import adopt, draft
 from gateway.models.variants import build
 from gateway.models.failures import ModelCommandFailed
 import signal

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gateway.endpoints.batch_rows.rows import RowVerdict
-from gateway.models import batching, configs, declaration, draft, graph, versions
+from gateway.models import batching, configs, declaration, graph, versions
+from gateway.models.adoption import draft, exported, extents
 from gateway.models.declaration import Declaration
-from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.samples import Cutter, numpy_dtype
 from gateway.models.sessions import Level, Session
 from gateway.models.variants import build, verify
+from gateway.models.variants.engines import EngineBuilder
 
 log = logging.getLogger(__name__)
 
 Report = Callable[[str], None]
 _CODE = ("model.py", "ort_session.py", "runtime.py")
-_SERVED = Path(__file__).parent / "served"  # no package: Triton imports what is in it
+_GRAPH = "model.onnx"  # of a draft
+_PIECES = "input_ids"  # what a tokenizer makes of text
+_SERVED = Path(__file__).parent.parent / "served"  # no package: Triton imports what is in it
 _CANARY_VALUES = 4
 _CANARY_SIZE = 4  # of a free axis
 _CANARY_TEXT = "A small inference whose answer is known."
@@ -38,6 +43,7 @@ class Adopted:
     drafted: bool  # its model.yaml is to be completed
     verified: verify.VariantVerification
     unbatched: RowVerdict | None = None  # why its model.yaml has dynamic batching off from now on
+    built: build.BuildResult = field(default_factory=build.BuildResult)
 
 
 def adopt(
@@ -46,13 +52,19 @@ def adopt(
     given: draft.DraftDetails,
     declared_in: Path | None,
     report: Report,
+    builders: Sequence[EngineBuilder] | None = None,
+    optional: Collection[str] = (),
 ) -> Adopted:
     """Everything is made beside the repository's models and moved there when it is whole and
-    verified. Raises ModelFailed or ConfigError; what serves is then as it was."""
+    verified. `file`: of the graph, or a folder of an export. `builders`: of engines; None: no
+    variant is made. `optional`: as of `build.build`. Raises ModelFailed or ConfigError; what
+    serves is then as it was."""
     if not repository.is_dir():
         raise WrongModel(f"{repository}: is no directory; name one with --repository")
     report(f"reading {file}")
-    signature = graph.signature(graph.read(file))
+    export = exported.read(file, given.tokenizer)
+    if given.tokenizer is None and _PIECES in export.signature.inputs:
+        given = replace(given, tokenizer=export.tokenizer)
     versions.swept(repository)
     directory = repository / given.name
     with versions.staging(repository) as staged:
@@ -63,25 +75,87 @@ def adopt(
             os.rename(made / str(before[-1]), made / str(before[-1] + 1))
         drafts = not (made / declaration.FILE).exists() and declared_in is None
         number = before[-1] + 1 if before else 1
-        _put(made, made / str(number), file, given, declared_in, signature)
-        declared = declaration.load(made / declaration.FILE)
-        build.check(versions.graph_file(made, declared), declared, report)
-        report("trying rows together and alone")
-        # guard: E4.adopted-model -> unbatched = None
-        declared, unbatched = _with_batching(made, declared)
-        if drafts and declared.canary is None:
-            declared = _with_canary(made, declared)
-        configs.write(made, declared)
-        verified = verify.verify(made, declared, report, update=True)
-        if not verified.ok:  # guard: V1.canary-answer
-            raise GateClosed(f"{file}: {_why(verified)}; nothing was added")
+        try:
+            adopted = _made(made, number, export, given, declared_in, drafts, report)
+            if builders is not None:
+                adopted = _with_variants(adopted, builders, optional, report)
+        except ModelCommandFailed as exc:
+            text = _named(str(exc), made, number, export.file)
+            if drafts and (made / declaration.FILE).exists():
+                text += _kept(made / declaration.FILE, export.file)
+            raise type(exc)(text) from None
+        left_out = {
+            name: _named(why, made, number, export.file)
+            for name, why in adopted.built.left_out.items()
+        }
         if before:
             _replace(made, directory, number)
         else:
             versions.place(made, directory)
-    if unbatched is not None:
-        log.warning("%s: its rows are %s; served without dynamic batching", given.name, unbatched)
-    return Adopted(directory, number, drafts, verified, unbatched)
+    if adopted.unbatched is not None:
+        log.warning(
+            "%s: its rows are %s; served without dynamic batching", given.name, adopted.unbatched
+        )
+    built = replace(adopted.built, left_out=left_out)
+    return replace(adopted, directory=directory, built=built)
+
+
+def _made(
+    made: Path,
+    number: int,
+    export: exported.Export,
+    given: draft.DraftDetails,
+    declared_in: Path | None,
+    drafts: bool,
+    report: Report,
+) -> Adopted:
+    """The whole model in its staging directory, verified."""
+    _put(made, made / str(number), export, given, declared_in)
+    declared = declaration.load(made / declaration.FILE)
+    build.check(versions.graph_file(made, declared), declared, report)
+    report("trying rows together and alone")
+    # guard: E4.adopted-model -> unbatched = None
+    declared, unbatched = _with_batching(made, declared)
+    if drafts and declared.canary is None:
+        declared = _with_canary(made, declared)
+    configs.write(made, declared)
+    verified = verify.verify(made, declared, report, update=True)
+    if not verified.ok:  # guard: V1.canary-answer
+        raise GateClosed(f"{export.file}: {_why(verified)}; nothing was added")
+    return Adopted(made, number, drafts, verified, unbatched)
+
+
+def _with_variants(
+    adopted: Adopted, builders: Sequence[EngineBuilder], optional: Collection[str], report: Report
+) -> Adopted:
+    """A draft allows no precision that cannot be made: nobody has said that it must be."""
+    at = adopted.directory / declaration.FILE
+    declared = declaration.load(at)
+    own = build.source_precision(declared)
+    drafted = [p for p in declared.precisions if adopted.drafted and p is not own]
+    built = build.build(adopted.directory, declared, builders, report, {*optional, *drafted})
+    text = at.read_text(encoding="utf-8")
+    for precision in (p for p in drafted if p.value in built.left_out):
+        text = text.replace(f", {precision.value}]", "]", 1)
+    at.write_text(text, encoding="utf-8")
+    return replace(adopted, built=built)
+
+
+def _named(text: str, made: Path, number: int, file: Path) -> str:
+    """What failed, by the names that its owner knows."""
+    staged = made / str(number) / _GRAPH
+    return text.replace(str(staged), str(file)).replace(f"{made}/", f"{made.name}/")
+
+
+def _kept(drafted: Path, file: Path) -> str:
+    """The draft of what failed, beside its file, to be completed; one that is there stays."""
+    at = file.with_suffix(".model.yaml")
+    with contextlib.suppress(OSError):
+        if not at.exists():
+            shutil.copyfile(drafted, at)
+    if not at.exists():
+        return ""
+    return f". Its draft is {at}: complete it and give it with --declaration"
 
 
 def _not_carried(last: int) -> Callable[[str, list[str]], set[str]]:
@@ -104,21 +178,23 @@ def _not_carried(last: int) -> Callable[[str, list[str]], set[str]]:
 def _put(
     made: Path,
     version: Path,
-    file: Path,
+    export: exported.Export,
     given: draft.DraftDetails,
     declared_in: Path | None,
-    signature: graph.Signature,
 ) -> None:
     version.mkdir(parents=True, exist_ok=True)
-    if declared_in is not None:
-        shutil.copyfile(declared_in, made / declaration.FILE)
-    elif not (made / declaration.FILE).exists():
-        text = draft.drafted(signature, given, versions.sha256(file))
-        (made / declaration.FILE).write_text(text, encoding="utf-8")
-    declared = declaration.load(made / declaration.FILE)
+    at = made / declaration.FILE
+    drafts = declared_in is None and not at.exists()
+    if drafts:
+        export.write(version / _GRAPH, _CODE)
+        _draft(at, version / _GRAPH, export, given)
+    elif declared_in is not None:
+        shutil.copyfile(declared_in, at)
+    declared = declaration.load(at)
     if declared.graph is None:
         raise WrongModel(f"{given.name}: its model.yaml has no graph; add `graph: {{}}`")
-    shutil.copyfile(file, version / declared.graph.file)
+    if not drafts:
+        export.write(version / declared.graph.file, _CODE)
     if given.tokenizer is not None and declared.graph.text is not None:
         shutil.copyfile(given.tokenizer, version / declared.graph.text.tokenizer)
     if not (version / "runtime.py").exists() or (version / "runtime.json").exists():
@@ -126,6 +202,23 @@ def _put(
             shutil.copyfile(_SERVED / name, version / name)
         document = json.dumps(_runtime(declared), indent=1) + "\n"
         (version / "runtime.json").write_text(document, encoding="utf-8")
+
+
+def _draft(at: Path, file: Path, export: exported.Export, given: draft.DraftDetails) -> None:
+    """Raises UnknownExtents after it has drafted what is known."""
+    session = Session(file)
+    unknown: extents.UnknownExtents | None = None
+    try:
+        sizes = extents.tried(export.signature, session.run, export.hints())
+    except extents.UnknownExtents as exc:
+        unknown, sizes = exc, extents.unknown(export.signature)
+    facts = draft.GraphFacts(
+        sizes, graph.precision(export.model), export.has_halves(), export.classes
+    )
+    text = draft.drafted(export.signature, given, versions.sha256(export.file), facts)
+    at.write_text(text, encoding="utf-8")
+    if unknown is not None:
+        raise unknown
 
 
 def _runtime(declared: Declaration) -> dict[str, Any]:
@@ -168,7 +261,7 @@ def _with_canary(made: Path, declared: Declaration) -> Declaration:
     inputs: dict[str, Any] = {}
     feed: dict[str, Any] = {}
     for name, tensor in declared.inputs.items():
-        dims = [d if isinstance(d, int) and d > 0 else _CANARY_SIZE for d in tensor.dims]
+        dims = [_canary_size(d, declared) for d in tensor.dims]
         value = _CANARY_TEXT if tensor.text else "a" if tensor.datatype == "BYTES" else 1
         if dims == list(tensor.dims):
             inputs[name] = {"values": value}
@@ -191,6 +284,13 @@ def _with_canary(made: Path, declared: Declaration) -> Declaration:
     with path.open("a", encoding="utf-8") as file:
         file.write(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100))
     return declaration.load(path)
+
+
+def _canary_size(dim: int | str, declared: Declaration) -> int:
+    if isinstance(dim, str):
+        axis = declared.axes[dim]
+        return min(max(_CANARY_SIZE, axis.min), axis.max)
+    return dim if dim > 0 else _CANARY_SIZE
 
 
 def build_row(shape: list[int], value: object, declared: Declaration, name: str) -> Any:
