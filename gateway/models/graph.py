@@ -59,8 +59,14 @@ def read(path: Path) -> Any:
 
 
 def weighted(path: Path) -> Any:
-    """The file with all of its weights in memory. Raises WrongModel."""
+    """The file with all of its weights in memory, no larger than one file can be. Raises
+    WrongModel."""
     model = read(path)
+    if (size := size_bytes(path)) > LARGEST_FILE_BYTES:
+        raise WrongModel(
+            f"{path}: has {size >> 20} MiB with its weights, and one ONNX file holds "
+            f"{LARGEST_FILE_BYTES >> 20}; export it in the precision that is to be served"
+        )
     _onnx().load_external_data_for_model(model, str(path.parent))
     return model
 

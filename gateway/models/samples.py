@@ -174,7 +174,7 @@ def canary_row(tensor: TensorDeclaration, given: CanaryTensor, batched: bool) ->
     held = [v.encode() if isinstance(v, str) else v for v in values]
     flat: npt.NDArray[np.generic] = np.empty(len(held), dtype)
     flat[:] = held
-    row = np.broadcast_to(flat, dims) if len(held) == 1 else flat.reshape(dims)
+    row = np.full(dims, flat[0], dtype) if len(held) == 1 else flat.reshape(dims)
     return np.ascontiguousarray(row[None] if batched else row)
 
 

@@ -81,7 +81,7 @@ def adopt(
                 adopted = _with_variants(adopted, builders, optional, report)
         except ModelCommandFailed as exc:
             text = _named(str(exc), made, number, export.file)
-            if drafts and (made / declaration.FILE).exists():
+            if drafts and isinstance(exc, (extents.UnknownExtents, GateClosed)):
                 text += _kept(made / declaration.FILE, export.file)
             raise type(exc)(text) from None
         left_out = {

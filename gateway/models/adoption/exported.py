@@ -85,7 +85,10 @@ def read(given: Path, tokenizer: Path | None) -> Export:
     file, tokenizer = _located(given, tokenizer)
     model = graph.read(file)
     classes = without_maps(model)
-    return Export(file, tokenizer, model, graph.signature(model), classes)
+    try:
+        return Export(file, tokenizer, model, graph.signature(model), classes)
+    except WrongModel as exc:
+        raise WrongModel(f"{file}: {exc}") from None
 
 
 def _located(given: Path, tokenizer: Path | None) -> tuple[Path, Path | None]:

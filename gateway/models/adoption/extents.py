@@ -42,6 +42,9 @@ class Range:
     largest: int
 
 
+_ONE = Range(1, 1, 1)  # of free axes: broadcast, such tensors fit any other
+
+
 @dataclass(frozen=True, slots=True)
 class Extents:
     """`rows`: of a batch; None where the first axes do not count rows. `axes`: by name."""
@@ -150,7 +153,7 @@ def _shape(
 def _batched(graph: _Trial, sizes: Sequence[int]) -> Extents | None:
     names = free_axes(graph.signature, True)
     taken = graph.range_of(names, 2, sizes)
-    if taken is None:
+    if taken is None or (names and taken == _ONE):
         return None
     usual = dict.fromkeys(names, taken.usual)
     if not all(_follows(graph.outputs(usual, rows), rows) for rows in (1, 2, 3)):
@@ -181,6 +184,8 @@ def _unbatched(graph: _Trial, sizes: Sequence[int]) -> Extents | None:
     }
     others = [name for name in names if name not in first]
     apart = graph.range_of(others, None, sizes, sorted(first)) if others else None
-    if apart is not None:
-        return Extents(None, {name: Range(1, 1, 1) if name in first else apart for name in names})
-    return None if together is None else Extents(None, dict.fromkeys(names, together))
+    if apart is not None and apart != _ONE:
+        return Extents(None, {name: _ONE if name in first else apart for name in names})
+    if together is None or (others and together == _ONE):
+        return None
+    return Extents(None, dict.fromkeys(names, together))

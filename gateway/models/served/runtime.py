@@ -24,6 +24,7 @@ class Runtime:
         wanted = SessionConfig(graph or self.declared["graph"], threads or self.declared["threads"])
         self.session = OrtSession(directory, wanted)
         self._types = {i.name: i.type for i in self.session.session.get_inputs()}
+        self._scalars = {i.name for i in self.session.session.get_inputs() if i.shape == []}
         self._strings = {name for name, kind in self._types.items() if "string" in kind}
         self._tokenizer = self._load_tokenizer(directory)
 
@@ -41,7 +42,7 @@ class Runtime:
     def execute(self, inputs: Tensors) -> Tensors:
         """By the names of the model, the batch first. Raises ValueError for what no row can be."""
         outputs = self.session.run(self._feed(inputs))
-        return {name: outputs[name] for name in self.declared["outputs"]}
+        return {name: np.atleast_1d(outputs[name]) for name in self.declared["outputs"]}
 
     def _feed(self, inputs: Tensors) -> Tensors:
         if self._tokenizer is None:
@@ -59,7 +60,10 @@ class Runtime:
         }
 
     def _values(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """ONNX Runtime takes str, and of bytes their repr."""
+        """As the graph takes them: strings as str, of bytes it would take their repr; one value
+        for all rows without the axis that the protocol gives it."""
+        if name in self._scalars:
+            values = values.reshape(())
         if name not in self._strings:
             return values
         texts = [_decoded(text) for text in values.ravel()]

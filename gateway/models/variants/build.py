@@ -13,13 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gateway.endpoints.batch_rows.rows import Rows
 from gateway.models import batching, graph, versions
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.tensors import Precision, RangeDeclaration, TensorDeclaration
 from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.samples import data_set, random_batches
-from gateway.models.sessions import Level, Session
+from gateway.models.sessions import Level, Outputs, Session
 from gateway.models.variants import accuracy, evidence, precision, verify
 from gateway.models.variants.engines import EngineBuilder, Shape, ShapeProfile
 
@@ -66,7 +68,7 @@ def build(
         reference = verify.Reference(directory, declared, {b.suffix: b.load for b in builders})
         variants = _Variants(declared, reference, staged, optional)
         own = source_precision(declared)
-        if graph.size_bytes(source) <= graph.LARGEST_FILE_BYTES:
+        if not graph.external_files(graph.read(source)):  # which an optimised one would share
             name = versions.optimised(directory, declared).name
             variants.add(own.value, partial(_optimised, source, name, staged, declared))
             report("optimised by ONNX Runtime")
@@ -126,8 +128,10 @@ def check(source: Path, declared: Declaration, report: Report) -> None:
     if differences := graph.disagreements(signature, declared):  # guard: V1.declared-tensors
         raise WrongModel("\n".join(f"{source}: {line}" for line in differences))
     session = Session(source)
-    for sample in random_batches(declared, declared.verify.seed):
+    for number, sample in enumerate(random_batches(declared, declared.verify.seed)):
         answered = session.run(sample.feed)
+        if number == 0:
+            _check_repeated(source, answered, session.run(sample.feed))
         rows = len(next(iter(sample.feed.values())))
         for name in declared.graph_outputs:
             if declared.batch is not None and len(answered[name]) != rows:  # guard: V1.output-rows
@@ -135,6 +139,16 @@ def check(source: Path, declared: Declaration, report: Report) -> None:
                     f"{source}: output {name} has {len(answered[name])} rows for {sample.name}; "
                     "its first axis must be the batch"
                 )
+
+
+def _check_repeated(source: Path, first: Outputs, second: Outputs) -> None:
+    for name, values in first.items():
+        same = np.array_equal(values, second[name], equal_nan=values.dtype.kind == "f")
+        if not same:  # guard: V1.repeated-answer
+            raise WrongModel(
+                f"{source}: output {name} has two answers to the same input; export it without "
+                "random operators (in PyTorch after `model.eval()`)"
+            )
 
 
 def source_precision(declared: Declaration) -> Precision:
@@ -158,11 +172,6 @@ def _engine(
 def _sixteen(
     source: Path, at: Path, wanted: Precision, directory: Path, declared: Declaration
 ) -> BuiltVariant:
-    if graph.size_bytes(source) > graph.LARGEST_FILE_BYTES:
-        raise WrongModel(
-            f"{source}: has more than 2 GB, of which {wanted.value} cannot be written here; export "
-            f"it in {wanted.value} and take that out of precisions"
-        )
     precision.written(source, at, wanted)
     if declared.accuracy is None or wanted is Precision.BF16:  # which ONNX Runtime's CPU has not
         return _made(at, wanted, {})

@@ -116,8 +116,9 @@ def quantize(
     versions.swept(at.parent)
     with versions.staging(at.parent) as made:
         report("folding constants")
-        folded = made / "folded.onnx"
-        Session(source, level=Level.BASIC, optimised_to=folded)
+        whole, folded = made / "whole.onnx", made / "folded.onnx"
+        whole.write_bytes(graph.weighted(source).SerializeToString())
+        Session(whole, level=Level.BASIC, optimised_to=folded)
         report(f"writing 8 bits ({method})")
         written = made / at.name
         _write(folded, written, declared, data, method)

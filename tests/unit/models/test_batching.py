@@ -14,10 +14,10 @@ from gateway.endpoints.batch_rows.row_trial import Array, Batch
 from gateway.endpoints.batch_rows.rows import Rows
 from gateway.models import batching, configs, declaration, listing
 from gateway.models.adoption import adopt
+from gateway.models.adoption.draft import DraftDetails
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.serving import ServingTarget
 from gateway.models.declaration.tensors import Precision
-from gateway.models.adoption.draft import DraftDetails
 from gateway.models.failures import WrongModel
 from gateway.models.registry import UnfitVersion
 from gateway.models.registry import graph as pulled
