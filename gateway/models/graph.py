@@ -171,8 +171,8 @@ def external_files(model: Any) -> list[str]:
 
 def size_bytes(path: Path) -> int:
     """Of the graph with all of its weights. Raises WrongModel."""
-    beside = external_files(read(path))
-    return sum(p.stat().st_size for p in (path, *(path.parent / name for name in beside)))
+    files = external_files(read(path))
+    return sum(p.stat().st_size for p in (path, *(path.parent / name for name in files)))
 
 
 def disagreements(signature: Signature, declared: Declaration) -> list[str]:

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +102,8 @@ class Cutter:
             raise WrongModel(f"{path}: the tokenizer is not there")
         self._tokenizer = Tokenizer.from_file(str(path))
         self._tokenizer.enable_truncation(declared.axes[text.axis].max)
-        self._tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
+        pad = _padding(self._tokenizer)
+        self._tokenizer.enable_padding(pad_id=self._tokenizer.token_to_id(pad) or 0, pad_token=pad)
         self._types = {n: numpy_dtype(t.datatype) for n, t in declared.graph_inputs.items()}
 
     def __call__(self, texts: Sequence[str]) -> Feed:
@@ -112,6 +114,13 @@ class Cutter:
             "token_type_ids": [piece.type_ids for piece in pieces],
         }
         return {name: np.array(columns[name], dtype) for name, dtype in self._types.items()}
+
+
+def _padding(tokenizer: Any) -> str:
+    """As the served runtime has it."""
+    names = ((tokenizer.padding or {}).get("pad_token"), "[PAD]", "<pad>")
+    known = (name for name in names if name and tokenizer.token_to_id(name) is not None)
+    return next(known, "[PAD]")
 
 
 def random_batches(declared: Declaration, seed: int) -> Iterator[Sample]:

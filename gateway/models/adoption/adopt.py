@@ -82,7 +82,7 @@ def adopt(
         except ModelCommandFailed as exc:
             text = _named(str(exc), made, number, export.file)
             if drafts and isinstance(exc, (extents.UnknownExtents, GateClosed)):
-                text += _kept(made / declaration.FILE, export.file)
+                text += _save_draft(made / declaration.FILE, export.file)
             raise type(exc)(text) from None
         left_out = {
             name: _named(why, made, number, export.file)
@@ -147,7 +147,7 @@ def _named(text: str, made: Path, number: int, file: Path) -> str:
     return text.replace(str(staged), str(file)).replace(f"{made}/", f"{made.name}/")
 
 
-def _kept(drafted: Path, file: Path) -> str:
+def _save_draft(drafted: Path, file: Path) -> str:
     """The draft of what failed, beside its file, to be completed; one that is there stays."""
     at = file.with_suffix(".model.yaml")
     with contextlib.suppress(OSError):

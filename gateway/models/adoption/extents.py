@@ -81,10 +81,10 @@ def tried(signature: Signature, run: Run, hints: Iterable[int] = ()) -> Extents:
     graph = _Trial(signature, run)
     rare = sorted({*_PICTURES, *sorted({h for h in hints if 1 < h <= 4096})[:_MOST_HINTS]})
     for sizes in (USUAL, rare):
-        if may_batch(signature) and (found := _batched(graph, sizes)) is not None:
-            return found
-        if (found := _unbatched(graph, sizes)) is not None:
-            return found
+        if may_batch(signature) and (extents := _batched(graph, sizes)) is not None:
+            return extents
+        if (extents := _unbatched(graph, sizes)) is not None:
+            return extents
     free = free_axes(signature, may_batch(signature))
     if not free:
         raise WrongModel(graph.refusal)
@@ -120,7 +120,7 @@ class _Trial:
             self.refusal = str(exc)
             return None
 
-    def range_of(
+    def axis_range(
         self, names: Sequence[str], rows: int | None, sizes: Sequence[int], ones: Sequence[str] = ()
     ) -> Range | None:
         """Of axes that all have the same size, while others have size 1."""
@@ -152,7 +152,7 @@ def _shape(
 
 def _batched(graph: _Trial, sizes: Sequence[int]) -> Extents | None:
     names = free_axes(graph.signature, True)
-    taken = graph.range_of(names, 2, sizes)
+    taken = graph.axis_range(names, 2, sizes)
     if taken is None or (names and taken == _ONE):
         return None
     usual = dict.fromkeys(names, taken.usual)
@@ -174,7 +174,7 @@ def _follows(outputs: Outputs | None, rows: int) -> bool:
 def _unbatched(graph: _Trial, sizes: Sequence[int]) -> Extents | None:
     """The first axes are axes like others; or of size 1, where the graph was made for one row."""
     names = free_axes(graph.signature, False)
-    together = graph.range_of(names, None, sizes)
+    together = graph.axis_range(names, None, sizes)
     if together is not None and (not names or together.smallest < together.largest):
         return Extents(None, dict.fromkeys(names, together))
     first = {
@@ -183,7 +183,7 @@ def _unbatched(graph: _Trial, sizes: Sequence[int]) -> Extents | None:
         if tensor.dims and not isinstance(tensor.dims[0], int)
     }
     others = [name for name in names if name not in first]
-    apart = graph.range_of(others, None, sizes, sorted(first)) if others else None
+    apart = graph.axis_range(others, None, sizes, sorted(first)) if others else None
     if apart is not None and apart != _ONE:
         return Extents(None, {name: _ONE if name in first else apart for name in names})
     if together is None or (others and together == _ONE):

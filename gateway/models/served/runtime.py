@@ -36,7 +36,8 @@ class Runtime:
 
         tokenizer = Tokenizer.from_file(str(directory / text["tokenizer"]))
         tokenizer.enable_truncation(text["most_pieces"])
-        tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
+        pad = padding(tokenizer)
+        tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)
         return tokenizer
 
     def execute(self, inputs: Tensors) -> Tensors:
@@ -68,6 +69,13 @@ class Runtime:
             return values
         texts = [_decoded(text) for text in values.ravel()]
         return np.array(texts, object).reshape(values.shape)
+
+
+def padding(tokenizer: Any) -> str:
+    """Its own token for it: some models count places by what is none."""
+    names = ((tokenizer.padding or {}).get("pad_token"), "[PAD]", "<pad>")
+    known = (name for name in names if name and tokenizer.token_to_id(name) is not None)
+    return next(known, "[PAD]")
 
 
 def _decoded(text: object) -> str:

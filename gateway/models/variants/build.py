@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gateway.endpoints.batch_rows.rows import Rows
+from gateway.endpoints.batch_rows.rows import INDEPENDENT, Rows
 from gateway.models import batching, graph, versions
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.tensors import Precision, RangeDeclaration, TensorDeclaration
@@ -201,9 +201,8 @@ def _compared(
         )
     if check.skipped is not None:
         return one
-    rows = check.rows
-    # guard: E4.variant-rows -> rows = None
-    if rows is not None and rows.rows is Rows.COUPLED and batching.is_requested(declared):
+    rows = check.rows or INDEPENDENT
+    if rows.rows is Rows.COUPLED and batching.is_requested(declared):  # guard: E4.variant-rows
         raise GateClosed(f"{declared.name}: {one.file}: {batching.refusal(declared, rows)}")
     facts = {"verified": True, "distance": float(f"{check.off.distance:.3g}")}
     return replace(one, facts={**one.facts, **facts})

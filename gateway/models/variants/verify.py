@@ -200,9 +200,12 @@ class Reference:
 def _loaded(file: Path, precision: Precision) -> Loaded:
     if file.suffix in ENGINE_SUFFIXES:
         return load_runner(file)
-    if precision is Precision.BF16:
+    try:
+        return Loaded(Session(file).run)
+    except WrongModel:
+        if precision is not Precision.BF16:
+            raise
         return Loaded(why_not="ONNX Runtime has no bf16 on the processor")
-    return Loaded(Session(file).run)
 
 
 def _distance(off: Deviation) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper
 
@@ -202,6 +203,13 @@ def _brain_floats(path: Path) -> Path:
     return saved(path, [node("Relu", "x", "y")], given, outputs)
 
 
+def _brain_weights(path: Path) -> Path:
+    """Stored in 16 bits, and cast before they are used."""
+    held = {"mix": MIX.astype(ml_dtypes.bfloat16)}
+    nodes = [node("Cast", "mix", "wide", to=FLOAT), node("MatMul", "x wide", "y")]
+    return saved(path, nodes, ROWS, SCORES, held)
+
+
 def _random(path: Path) -> Path:
     nodes = [node("RandomNormalLike", "x", "noise"), node("Add", "x noise", "y")]
     return saved(path, nodes, ROWS, {"y": (FLOAT, ["batch", 4])})
@@ -246,6 +254,7 @@ SERVED = {
     },
     "float": ExportCase(_typed(T.FLOAT)),
     "float16": ExportCase(_halves),
+    "brain_weights": ExportCase(_brain_weights),
     "strings": ExportCase(_strings),
     "truths": ExportCase(_truths),
     "a_value_each": ExportCase(_value_each),

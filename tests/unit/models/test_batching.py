@@ -92,6 +92,15 @@ def test_padding_that_counts_is_an_influence(tmp_path: Path) -> None:
     assert DYNAMIC not in pbtxt(done.directory)
 
 
+def test_a_width_that_follows_the_longest_row_is_an_influence(tmp_path: Path) -> None:
+    """Rows without padding use every column, alone and together."""
+    (tmp_path / "models").mkdir()
+    file = graphs.trimmed(tmp_path / "new.onnx")
+    done = adopt.adopt(tmp_path / "models", file, DraftDetails("widths"), None, quiet)
+    assert done.unbatched is not None
+    assert done.unbatched.rows is Rows.COUPLED
+
+
 def test_what_cannot_be_tried_is_served_unbatched(tmp_path: Path) -> None:
     """Zero times whatever was given: no row tells anything."""
     (tmp_path / "models").mkdir()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.models import declaration, versions
+from gateway.models.adoption import adopt, draft
 from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.variants import build, evidence
 from gateway.models.variants.engines import Built, Loaded, ShapeProfile
@@ -97,6 +98,34 @@ def test_a_variant_past_the_accuracy_gate_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(GateClosed, match=r"fp16 loses .* of pairwise_spearman"):
         build.build(directory, declared, [], quiet)
     assert every_byte(tmp_path / "models") == before
+
+
+def test_a_variant_whose_rows_influence_each_other_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    file = graphs.cut_in_halves(tmp_path / "new.onnx")
+    given = draft.DraftDetails("scores")
+    done = adopt.adopt(tmp_path / "models", file, given, None, quiet, [])
+    assert done.unbatched is None
+    assert "fp16.onnx: rows of one batch influence each other" in done.built.left_out["fp16"]
+    assert [p.value for p in of(done.directory).precisions] == ["fp32"]
+    path = done.directory / declaration.FILE
+    path.write_text(path.read_text().replace("precisions: [fp32]", "precisions: [fp32, fp16]"))
+    before = every_byte(done.directory)
+    with pytest.raises(GateClosed, match="rows of one batch influence each other"):
+        build.build(done.directory, of(done.directory), [], quiet)
+    assert every_byte(done.directory) == before
+
+
+def test_a_compiler_that_nobody_named_is_left_out_where_it_fails(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    file, given = graphs.scores(tmp_path / "new.onnx"), draft.DraftDetails("scores")
+    press = Press(fails=True)
+    with pytest.raises(WrongModel, match="the press is stuck"):
+        adopt.adopt(tmp_path / "models", file, given, None, quiet, [press])
+    assert every_byte(tmp_path / "models") == {}
+    done = adopt.adopt(tmp_path / "models", file, given, None, quiet, [press], {"press"})
+    assert done.built.left_out == {"press": "the press is stuck"}
+    assert {m.file for m in done.built.files} >= {"model.optimised.onnx", "model.fp16.onnx"}
 
 
 def test_what_an_interrupted_run_left_is_swept(tmp_path: Path) -> None:
