@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from gateway.config import ConfigError
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, configs, declaration, graph, versions
 from gateway.models.adoption import draft, exported, extents
@@ -79,7 +80,7 @@ def adopt(
             adopted = _made(made, number, export, given, declared_in, drafts, report)
             if builders is not None:
                 adopted = _with_variants(adopted, builders, optional, report)
-        except ModelCommandFailed as exc:
+        except (ModelCommandFailed, ConfigError) as exc:
             text = _named(str(exc), made, number, export.file)
             if drafts and isinstance(exc, (extents.UnknownExtents, GateClosed)):
                 text += _save_draft(made / declaration.FILE, export.file)

@@ -31,6 +31,7 @@ from gateway.models.declaration.tensors import (
     Precision,
     RangeDeclaration,
     TensorDeclaration,
+    TensorName,
 )
 from gateway.models.declaration.variants import (
     AccuracyDeclaration,
@@ -66,8 +67,8 @@ class Declaration(Section):
     licence: str = Field(min_length=1)
     source: SourceDeclaration
     task: Literal["infer", "embeddings", "generate"] = "infer"
-    inputs: Mapping[Name, TensorDeclaration] = Field(min_length=1)
-    outputs: Mapping[Name, TensorDeclaration] = Field(min_length=1)
+    inputs: Mapping[TensorName, TensorDeclaration] = Field(min_length=1)
+    outputs: Mapping[TensorName, TensorDeclaration] = Field(min_length=1)
     batch: RangeDeclaration | None = Field(None, description="rows of a batch; None: no batches")
     axes: Mapping[AxisName, RangeDeclaration] = Field(default_factory=dict)
     graph: GraphDeclaration | None = None

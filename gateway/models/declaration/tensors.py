@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gateway.config.section import Contradiction, Count, Name, Section
+from gateway.config.section import Contradiction, Count, Section
 
 AxisName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,47}$")]
+TensorName = Annotated[str, Field(pattern=r'^[^\x00-\x1f"\\]{1,255}$')]
+"""As exporters make them up, such as `/head/Gemm_output_0` and `_x`; they stand in a pbtxt."""
 Inside = Annotated[str, Field(min_length=1, description="a path inside the model's directory")]
 Free = Literal[-1]  # a size that nothing bounds
 Dims = tuple[Count | Free | AxisName, ...]
@@ -76,7 +78,7 @@ class TensorDeclaration(Section):
 class TextDeclaration(Section):
     """Text that is cut into word pieces before the graph sees it."""
 
-    input: Name = Field(description="the model's input of text")
+    input: TensorName = Field(description="the model's input of text")
     tokenizer: Inside = Field("tokenizer.json", description="in the version's directory")
     axis: AxisName = Field(description="the axis of the pieces; its max is where texts are cut")
 
@@ -86,6 +88,6 @@ class GraphDeclaration(Section):
 
     file: Inside = Field("model.onnx", description="in the version's directory")
     precision: Precision = Field(Precision.FP32, description="of the file itself")
-    inputs: Mapping[Name, TensorDeclaration] | None = None
-    outputs: Mapping[Name, TensorDeclaration] | None = None
+    inputs: Mapping[TensorName, TensorDeclaration] | None = None
+    outputs: Mapping[TensorName, TensorDeclaration] | None = None
     text: TextDeclaration | None = None

@@ -140,6 +140,14 @@ def _names(path: Path) -> Path:
     return saved(path, nodes, given, {"dense/BiasAdd:0": (FLOAT, ["batch", 3])}, {"mix": MIX})
 
 
+def _paths(path: Path) -> Path:
+    """As PyTorch names what is inside a module."""
+    given: Tensors = {"_x": (FLOAT, ["batch", 4])}
+    outputs: Tensors = {"/head/Gemm_output_0": (FLOAT, ["batch", 3])}
+    return saved(path, [node("MatMul", "_x mix", "/head/Gemm_output_0")], given, outputs,
+                 {"mix": MIX})  # fmt: skip
+
+
 def _logarithm(path: Path) -> Path:
     """No number for negative values."""
     return saved(path, [node("Log", "x", "y")], ROWS, {"y": (FLOAT, ["batch", 4])})
@@ -271,6 +279,7 @@ SERVED = {
     "softmax_over_rows": ExportCase(_over_rows, batched=False),
     "places_of_values": ExportCase(_places, batched=False),
     "names_of_tensorflow": ExportCase(_names),
+    "names_of_modules": ExportCase(_paths),
     "no_numbers": ExportCase(_logarithm),
     "weights_beside": ExportCase(_beside),
 }
