@@ -6,6 +6,7 @@ to score, which no protocol carries. The tensor of scores stands before it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from gateway.models import graph
 from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import WrongModel
 
-_TORCH = "torch.onnx.export(model, args, 'model.onnx', dynamic_shapes=...)"
+_TORCH = "torch.onnx.export(model.eval(), args, 'model.onnx', dynamic_shapes=...)"
 _HUGGING_FACE = "optimum-cli export onnx --model {} OUTPUT"
 _EXPORTS = {
     **dict.fromkeys((".pt", ".pth", ".ckpt", ".torchscript"), _TORCH),
@@ -46,9 +47,10 @@ class Export:
     def write(self, at: Path, taken: Sequence[str]) -> None:
         """The graph, and its files of weights beside it. `taken`: names of other files there.
         Raises WrongModel."""
-        if at.exists():  # of the version before
-            for name in graph.external_files(graph.read(at)):
-                (at.parent / name).unlink(missing_ok=True)
+        if at.exists():
+            with contextlib.suppress(WrongModel):  # of the version before, however damaged it is
+                for name in graph.external_files(graph.read(at)):
+                    (at.parent / name).unlink(missing_ok=True)
         for name in graph.external_files(self.model):
             if name in (at.name, *taken):
                 raise WrongModel(
@@ -95,7 +97,8 @@ def _located(given: Path, tokenizer: Path | None) -> tuple[Path, Path | None]:
     if given.is_dir():
         return _in_folder(given, tokenizer)
     if given.suffix in _EXPORTS:
-        raise WrongModel(f"{given}: is no ONNX file; export it: {_EXPORTS[given.suffix]}")
+        how = _EXPORTS[given.suffix].format(given.parent)
+        raise WrongModel(f"{given}: is no ONNX file; export it: {how}")
     return given, tokenizer
 
 
