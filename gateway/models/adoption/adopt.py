@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 Report = Callable[[str], None]
 _CODE = ("model.py", "ort_session.py", "runtime.py")
 _GRAPH = "model.onnx"  # of a draft
-_PIECES = "input_ids"  # what a tokenizer makes of text
 _SERVED = Path(__file__).parent.parent / "served"  # no package: Triton imports what is in it
 _CANARY_VALUES = 4
 _CANARY_SIZE = 4  # of a free axis
@@ -64,7 +63,7 @@ def adopt(
         raise WrongModel(f"{repository}: is no directory; name one with --repository")
     report(f"reading {file}")
     export = exported.read(file, given.tokenizer)
-    if given.tokenizer is None and _PIECES in export.signature.inputs:
+    if given.tokenizer is None and draft.takes_pieces(export.signature.inputs):
         given = replace(given, tokenizer=export.tokenizer)
     versions.swept(repository)
     directory = repository / given.name
@@ -79,16 +78,12 @@ def adopt(
         try:
             adopted = _made(made, number, export, given, declared_in, drafts, report)
             if builders is not None:
-                adopted = _with_variants(adopted, builders, optional, report)
+                adopted = _with_variants(adopted, builders, optional, export.file, report)
         except (ModelCommandFailed, ConfigError) as exc:
             text = _named(str(exc), made, number, export.file)
             if drafts and isinstance(exc, (extents.UnknownExtents, GateClosed)):
                 text += _save_draft(made / declaration.FILE, export.file)
             raise type(exc)(text) from None
-        left_out = {
-            name: _named(why, made, number, export.file)
-            for name, why in adopted.built.left_out.items()
-        }
         if before:
             _replace(made, directory, number)
         else:
@@ -97,8 +92,7 @@ def adopt(
         log.warning(
             "%s: its rows are %s; served without dynamic batching", given.name, adopted.unbatched
         )
-    built = replace(adopted.built, left_out=left_out)
-    return replace(adopted, directory=directory, built=built)
+    return replace(adopted, directory=directory)
 
 
 def _made(
@@ -127,7 +121,11 @@ def _made(
 
 
 def _with_variants(
-    adopted: Adopted, builders: Sequence[EngineBuilder], optional: Collection[str], report: Report
+    adopted: Adopted,
+    builders: Sequence[EngineBuilder],
+    optional: Collection[str],
+    file: Path,
+    report: Report,
 ) -> Adopted:
     """A draft allows no precision that cannot be made: nobody has said that it must be."""
     at = adopted.directory / declaration.FILE
@@ -139,7 +137,11 @@ def _with_variants(
     for precision in (p for p in drafted if p.value in built.left_out):
         text = text.replace(f", {precision.value}]", "]", 1)
     at.write_text(text, encoding="utf-8")
-    return replace(adopted, built=built)
+    left_out = {
+        name: _named(why, adopted.directory, adopted.version, file)
+        for name, why in built.left_out.items()
+    }
+    return replace(adopted, built=replace(built, left_out=left_out))
 
 
 def _named(text: str, made: Path, number: int, file: Path) -> str:

@@ -111,10 +111,15 @@ def _range(sizes: Range) -> dict[str, int]:
     return {"min": sizes.smallest, "opt": sizes.usual, "max": sizes.largest}
 
 
+def takes_pieces(inputs: Mapping[str, object]) -> bool:
+    """Whether a tokenizer makes all of these inputs of a graph."""
+    return "input_ids" in inputs and inputs.keys() <= _CUTTABLE
+
+
 def _takes_text(document: dict[str, Any], tokenizer: Path) -> None:
     """The model takes text; its pieces are the graph's inputs."""
     graph_inputs: dict[str, Any] = document["inputs"]
-    if "input_ids" not in graph_inputs or not graph_inputs.keys() <= _CUTTABLE:
+    if not takes_pieces(graph_inputs):
         wanted = ", ".join(sorted(_CUTTABLE))
         raise WrongModel(f"a tokenizer is for graphs whose inputs are among {wanted}")
     axis = graph_inputs["input_ids"]["dims"][-1]
