@@ -62,7 +62,7 @@ def weighted(path: Path) -> Any:
     """The file with all of its weights in memory, no larger than one file can be. Raises
     WrongModel."""
     model = read(path)
-    if (size := size_bytes(path)) > LARGEST_FILE_BYTES:
+    if (size := size_bytes(path, model)) > LARGEST_FILE_BYTES:
         raise WrongModel(
             f"{path}: has {size >> 20} MiB with its weights, and one ONNX file holds "
             f"{LARGEST_FILE_BYTES >> 20}; export it in the precision that is to be served"
@@ -100,18 +100,16 @@ def _onnx() -> Any:
 def signature(model: Any) -> Signature:
     """Raises WrongModel for tensors that no protocol carries."""
     constants = {initializer.name for initializer in model.graph.initializer}
-    if not all(v.type.tensor_type.HasField("shape") for v in model.graph.output):
-        model = _onnx().shape_inference.infer_shapes(model)
     inputs = {v.name: _tensor(v) for v in model.graph.input if v.name not in constants}
+    if not inputs:
+        raise WrongModel("it has no inputs, so there is nothing to ask it")
     return Signature(inputs, {v.name: _tensor(v) for v in model.graph.output})
 
 
 def _tensor(value: Any) -> GraphTensor:
     if (kind := value.type.WhichOneof("value")) != "tensor_type":
         shown = str(kind).removesuffix("_type").replace("_", " ")
-        raise WrongModel(
-            f"{value.name}: is a {shown}, and protocols carry tensors alone; export one"
-        )
+        raise WrongModel(f"{value.name}: is of type {shown}; export a tensor instead")
     kind = value.type.tensor_type
     name = _onnx().TensorProto.DataType.Name(kind.elem_type)
     name = _OTHER_NAMES.get(name, name)
@@ -119,9 +117,9 @@ def _tensor(value: Any) -> GraphTensor:
         raise WrongModel(
             f"{value.name}: has the type {name}, which no protocol carries; export it with a Cast"
         )
-    if not kind.HasField("shape"):
-        raise WrongModel(f"{value.name}: has no shape; export it with one, free axes by name")
     dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in kind.shape.dim)
+    if 0 in dims:
+        raise WrongModel(f"{value.name}: has an axis of size 0; export it with values on it")
     return GraphTensor(DeclaredDatatype(name), dims)
 
 
@@ -169,10 +167,10 @@ def external_files(model: Any) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def size_bytes(path: Path) -> int:
-    """Of the graph with all of its weights. Raises WrongModel."""
-    files = external_files(read(path))
-    return sum(p.stat().st_size for p in (path, *(path.parent / name for name in files)))
+def size_bytes(path: Path, model: Any) -> int:
+    """Of the file of the model and those that hold its weights."""
+    files = (path.parent / name for name in external_files(model))
+    return sum(file.stat().st_size for file in (path, *files))
 
 
 def disagreements(signature: Signature, declared: Declaration) -> list[str]:

@@ -16,6 +16,7 @@ import yaml
 from gateway.cli import console
 from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, reporting
 from gateway.models import declaration
+from gateway.models.adoption import exported
 from gateway.models.failures import ModelCommandFailed, WrongModel
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 @reporting
 def run(args: argparse.Namespace) -> int:
-    from gateway.models.adoption import exported  # ONNX Runtime takes a second to import
-
     from_file = args.name is not None or args.what.endswith(exported.SUFFIXES)
     name = _name(args, from_file)
     with console.progress() as report:

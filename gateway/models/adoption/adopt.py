@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from gateway.config import ConfigError
@@ -280,7 +281,7 @@ def _with_canary(made: Path, declared: Declaration) -> Declaration:
     outputs = {
         name: {"first": [float(f"{float(v):.6g}") for v in answered[name].ravel()[:_CANARY_VALUES]]}
         for name, tensor in declared.outputs.items()
-        if "FP" in tensor.datatype.value
+        if "FP" in tensor.datatype.value and np.isfinite(answered[name]).all()
     }
     path = made / declaration.FILE
     document = {"canary": {"inputs": inputs, "outputs": outputs}}
@@ -297,8 +298,6 @@ def _canary_size(dim: int | str, declared: Declaration) -> int:
 
 
 def build_row(shape: list[int], value: object, declared: Declaration, name: str) -> Any:
-    import numpy as np  # beside its only use
-
     dtype = numpy_dtype(declared.inputs[name].datatype)
     return np.full(shape, value.encode() if isinstance(value, str) else value, dtype)
 

@@ -78,7 +78,7 @@ class Export:
         """Whether 16 bits of its weights could be written."""
         weights = {tensor.data_type for tensor in graph.tensors(self.model.graph)}
         own = graph.precision(self.model) is Precision.FP32 and _FLOAT in weights
-        return own and graph.size_bytes(self.file) <= graph.LARGEST_FILE_BYTES
+        return own and graph.size_bytes(self.file, self.model) <= graph.LARGEST_FILE_BYTES
 
 
 def read(given: Path, tokenizer: Path | None) -> Export:

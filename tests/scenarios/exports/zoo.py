@@ -197,6 +197,17 @@ def _sequence(path: Path) -> Path:
     return path
 
 
+def _no_inputs(path: Path) -> Path:
+    held = helper.make_tensor("value", FLOAT, [2], [1.0, 2.0])
+    constant = helper.make_node("Constant", [], ["y"], value=held)
+    return saved(path, [constant], {}, {"y": (FLOAT, [2])})
+
+
+def _no_values(path: Path) -> Path:
+    given: Tensors = {"x": (FLOAT, ["batch", 0])}
+    return saved(path, [node("Identity", "x", "y")], given, {"y": (FLOAT, ["batch", 0])})
+
+
 def _complex(path: Path) -> Path:
     kind = TensorProto.COMPLEX64
     given: Tensors = {"x": (kind, ["batch", 4])}
@@ -292,7 +303,9 @@ REFUSED = {
     "a_newer_format": ExportCase(_newer(ir=99), "has IR version 99, .*`ir_version` to that"),
     "a_newer_opset": ExportCase(_newer(opset=99), "has opset 99, .*`opset_version` to that"),
     "an_extension": ExportCase(_extension, "BertTokenizer.* not a registered .*--tokenizer"),
-    "a_sequence": ExportCase(_sequence, "y: is a sequence, and protocols carry tensors alone"),
+    "a_sequence": ExportCase(_sequence, "y: is of type sequence; export a tensor"),
+    "no_inputs": ExportCase(_no_inputs, "it has no inputs"),
+    "no_values": ExportCase(_no_values, "x: has an axis of size 0"),
     "complex_numbers": ExportCase(_complex, "x: has the type COMPLEX64, which no protocol"),
     "brain_floats": ExportCase(_brain_floats, "Could not find an implementation for Relu"),
     "random_answers": ExportCase(_random, "has two answers to the same input"),
