@@ -222,13 +222,13 @@ def _furthest(
             return Deviation(float("inf"), name, sample.name)  # guard: V2.output-shape -> continue
         if not other.size:
             continue
-        apart = _apart(one, other).reshape(len(other) if other.ndim else 1, -1).max(axis=1)
-        row = int(apart.argmax())
-        worst = max(worst, Deviation(float(apart[row]), name, sample.name, row), key=_distance)
+        distances = apart(one, other).reshape(len(other) if other.ndim else 1, -1).max(axis=1)
+        row = int(distances.argmax())
+        worst = max(worst, Deviation(float(distances[row]), name, sample.name, row), key=_distance)
     return worst
 
 
-def _apart(one: Array, other: Array) -> npt.NDArray[np.float64]:
+def apart(one: Array, other: Array) -> npt.NDArray[np.float64]:
     """Of each value, relative to the largest finite one; strings, and values that are no numbers,
     are alike or as far apart as can be."""
     if other.dtype == np.dtype(object):
@@ -236,9 +236,9 @@ def _apart(one: Array, other: Array) -> npt.NDArray[np.float64]:
     left, right = one.astype(np.float64), other.astype(np.float64)
     finite = np.isfinite(left) & np.isfinite(right)
     scale = max(float(np.abs(right[finite]).max(initial=0.0)), _TINY)
-    apart = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0.0, np.inf)
-    apart[finite] = np.abs(left[finite] - right[finite]) / scale
-    return apart
+    distances = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0.0, np.inf)
+    distances[finite] = np.abs(left[finite] - right[finite]) / scale
+    return distances
 
 
 # --- the golden file ---
