@@ -21,6 +21,8 @@ _REMEDIES = {
     "Current official support": "set `opset_version` to that or less when you export it",
     "not a registered function/op": "export it without extensions; a tokenizer is given with "
     "--tokenizer",
+    "Failed to construct locale": "export it with another locale (skl2onnx has `locale` among its "
+    "options), such as C",
     "Could not find an implementation": "export it in fp32",
 }
 
