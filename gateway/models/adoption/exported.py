@@ -25,9 +25,10 @@ _EXPORTS = {
     **dict.fromkeys((".safetensors", ".bin"), _HUGGING_FACE),
     **dict.fromkeys((".joblib", ".pkl", ".pickle"), "skl2onnx.to_onnx(model, rows[:1])"),
     **dict.fromkeys((".keras", ".h5"), "model.export('model.onnx', format='onnx')"),
-    **dict.fromkeys((".pb", ".tflite"), "python -m tf2onnx.convert"),
+    ".pb": "python -m tf2onnx.convert --saved-model {} --output model.onnx",
+    ".tflite": "python -m tf2onnx.convert --tflite FILE --output model.onnx",
 }
-"""How each framework's own files become ONNX, by suffix."""
+"""How each framework's own files become ONNX, by suffix; `{}` is their folder."""
 SUFFIXES = (".onnx", *_EXPORTS)
 _FLOAT = 1  # of onnx.TensorProto.DataType
 _SHAPE_VALUES = 8  # of a constant that may be a shape
