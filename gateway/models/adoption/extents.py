@@ -25,7 +25,7 @@ _PREFERRED = 32  # of the sizes that it takes, as the usual one
 _MANY_ROWS = (8, 32)
 _MOST_HINTS = 64
 _MOST_VALUES = 1 << 24  # of an input
-_LONGEST_S = 2.0  # a run that takes longer has no larger ones after it
+_LONGEST_S = 5.0  # no larger size follows a run that takes longer
 
 Run = Callable[[Feed], Outputs]
 """Raises WrongModel."""
@@ -42,7 +42,7 @@ class Range:
     largest: int
 
 
-_ONE = Range(1, 1, 1)  # of free axes: broadcast, such tensors fit any other
+_ONE = Range(1, 1, 1)  # says nothing of free axes: tensors of size 1 are broadcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,6 @@ class _Trial:
     def __init__(self, signature: Signature, run: Run) -> None:
         self.signature = signature
         self._run = run
-        self._slow = False
         self.refusal = "it was not run"
 
     def outputs(self, sizes: Mapping[str, int], rows: int | None) -> Outputs | None:
@@ -127,12 +126,12 @@ class _Trial:
         longest: list[int] = []
         current: list[int] = []
         for size in sizes if names else (1,):
-            start = monotonic_s()
+            start_s = monotonic_s()
             given = {**dict.fromkeys(ones, 1), **dict.fromkeys(names, size)}
             answered = self.outputs(given, rows) is not None
             current = [*current, size] if answered else []
             longest = max(longest, current, key=len)
-            if monotonic_s() - start > _LONGEST_S:
+            if answered and monotonic_s() - start_s > _LONGEST_S:
                 break
         if not longest:
             return None
