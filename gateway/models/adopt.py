@@ -15,7 +15,7 @@ import yaml
 
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, configs, declaration, draft, graph, versions
-from gateway.models.declaration import Declaration
+from gateway.models.declaration import Declaration, succession
 from gateway.models.failures import GateClosed, WrongModel
 from gateway.models.samples import Cutter, numpy_dtype
 from gateway.models.sessions import Level, Session
@@ -63,14 +63,16 @@ def adopt(
             os.rename(made / str(before[-1]), made / str(before[-1] + 1))
         drafts = not (made / declaration.FILE).exists() and declared_in is None
         number = before[-1] + 1 if before else 1
-        _put(made, made / str(number), file, given, declared_in, signature)
-        declared = declaration.load(made / declaration.FILE)
+        _put(made, number, file, given, declared_in, signature)
+        declared = versions.declared(made)
         build.check(versions.graph_file(made, declared), declared, report)
         report("trying rows together and alone")
         # guard: E4.adopted-model -> unbatched = None
         declared, unbatched = _with_batching(made, declared)
         if drafts and declared.canary is None:
             declared = _with_canary(made, declared)
+        elif before and declared_in is None:
+            declared = _with_canary_answer(made, declared)
         configs.write(made, declared)
         verified = verify.verify(made, declared, report, update=True)
         if not verified.ok:  # guard: V1.canary-answer
@@ -103,19 +105,31 @@ def _not_carried(last: int) -> Callable[[str, list[str]], set[str]]:
 
 def _put(
     made: Path,
-    version: Path,
+    number: int,
     file: Path,
     given: draft.DraftDetails,
     declared_in: Path | None,
     signature: graph.Signature,
 ) -> None:
+    version = made / str(number)
     version.mkdir(parents=True, exist_ok=True)
+    held = versions.declaration_file(made)
+    before = versions.declared(made) if held.exists() else None
+    # The first version's is the model's: people complete it there.
+    own = (made if before is None else version) / declaration.FILE
     if declared_in is not None:
-        shutil.copyfile(declared_in, made / declaration.FILE)
-    elif not (made / declaration.FILE).exists():
-        text = draft.drafted(signature, given, versions.sha256(file))
-        (made / declaration.FILE).write_text(text, encoding="utf-8")
-    declared = declaration.load(made / declaration.FILE)
+        shutil.copyfile(declared_in, own)
+    elif before is not None:
+        text = held.read_text(encoding="utf-8")
+        own.write_text(succession.next_text(text, versions.sha256(file)), encoding="utf-8")
+    else:
+        own.write_text(draft.drafted(signature, given, versions.sha256(file)), encoding="utf-8")
+    declared = versions.declared(made)
+    if before is not None and (what := succession.other_interface(before, declared)):
+        raise WrongModel(
+            f"{declared_in}: declares other {what} than the version before; a model that is called "
+            "differently needs another name"
+        )
     if declared.graph is None:
         raise WrongModel(f"{given.name}: its model.yaml has no graph; add `graph: {{}}`")
     shutil.copyfile(file, version / declared.graph.file)
@@ -154,12 +168,11 @@ def _with_batching(made: Path, declared: Declaration) -> tuple[Declaration, RowV
     path, verdict = failure
     if "batching" in declared.model_fields_set:
         raise WrongModel(f"{path}: {batching.refusal(declared, verdict)}")
-    at = made / declaration.FILE
-    with at.open("a", encoding="utf-8") as file:
+    with versions.declaration_file(made).open("a", encoding="utf-8") as file:
         file.write(
             f"# Tried when it was added: rows are {verdict}.\nbatching: {{dynamic: false}}\n"
         )
-    return declaration.load(at), verdict
+    return versions.declared(made), verdict
 
 
 def _with_canary(made: Path, declared: Declaration) -> Declaration:
@@ -186,11 +199,28 @@ def _with_canary(made: Path, declared: Declaration) -> Declaration:
         for name, tensor in declared.outputs.items()
         if "FP" in tensor.datatype.value
     }
-    path = made / declaration.FILE
     document = {"canary": {"inputs": inputs, "outputs": outputs}}
-    with path.open("a", encoding="utf-8") as file:
+    with versions.declaration_file(made).open("a", encoding="utf-8") as file:
         file.write(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100))
-    return declaration.load(path)
+    return versions.declared(made)
+
+
+def _with_canary_answer(made: Path, declared: Declaration) -> Declaration:
+    """What the new version's own graph answers to the canary of the version before."""
+    reference = Session(versions.graph_file(made, declared), level=Level.NONE)
+    answered = verify.canary_answer(made, declared, reference)
+    if declared.canary is None or answered is None:
+        return declared
+    first = {
+        name: tuple(
+            float(f"{float(v):.6g}") for v in answered[name].ravel()[: len(declared_answer.first)]
+        )
+        for name, declared_answer in declared.canary.outputs.items()
+    }
+    path = versions.declaration_file(made)
+    text = succession.with_canary_outputs(path.read_text(encoding="utf-8"), first)
+    path.write_text(text, encoding="utf-8")
+    return versions.declared(made)
 
 
 def build_row(shape: list[int], value: object, declared: Declaration, name: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.cli import console
 from gateway.cli.models import add_repository, chosen, reporting
-from gateway.models import configs, declaration, versions
+from gateway.models import configs, versions
 from gateway.models.declaration import Declaration
 
 
@@ -24,7 +24,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     changed = []
     for directory in chosen(args.repository, args.names):
-        declared = declaration.load(directory / declaration.FILE)
+        declared = versions.declared(directory)
         if not args.check and configs.stale(directory, declared):
             _check_batching(directory, declared)  # guard: E4.config-trial
         act = configs.stale if args.check else configs.write

@@ -182,15 +182,16 @@ class Declaration(Section):
         return self
 
 
-def load(path: Path) -> Declaration:
-    """Of a model.yaml. Raises ConfigError, each line `file:line: key: what to do`."""
+def load(path: Path, model: Path | None = None) -> Declaration:
+    """Of a model.yaml in the directory of a model, or, where `model` is that, of one below it.
+    Raises ConfigError, each line `file:line: key: what to do`."""
     if path.exists() and not path.read_bytes().strip():
         raise ConfigError(f"{path}:1: the file is empty; it needs at least a name and its tensors")
     declared = validated(yaml_document.read(path), Declaration)
-    if declared.name != path.absolute().parent.name:
+    directory = (model or path.parent).absolute().name
+    if declared.name != directory:
         raise ConfigError(
-            f"{path}: name: {declared.name!r} is not the name of its directory, "
-            f"{path.absolute().parent.name!r}"
+            f"{path}: name: {declared.name!r} is not the name of its directory, {directory!r}"
         )
     return declared
 
