@@ -140,8 +140,8 @@ def _added_in_block(
     indent = section.value[0][0].start_mark.column
     end = _line_end(text, _end(text, section.value[-1][1]))
     comment = re.compile(rf"\r?\n {{{indent},}}#[^\r\n]*")  # of the last entry
-    while found := comment.match(text, end):
-        end = found.end()
+    while match := comment.match(text, end):
+        end = match.end()
     newline = _newline(text)
     block = _lines({name: entry}, indent, newline).removesuffix(newline)
     return text[:end] + newline + block + text[end:]
@@ -175,8 +175,8 @@ def _end(text: str, node: yaml.Node) -> int:
 
 def _line_end(text: str, at: int) -> int:
     """Behind a comment on the same line."""
-    found = re.compile(r"[^\r\n]*").match(text, at)
-    return at if found is None else found.end()
+    match = re.compile(r"[^\r\n]*").match(text, at)
+    return at if match is None else match.end()
 
 
 def _newline(text: str) -> str:

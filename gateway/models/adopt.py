@@ -248,7 +248,7 @@ def _why(verified: verify.VariantVerification) -> str:
     return "; ".join(wrong)
 
 
-def declared_settings(declared: Declaration) -> Mapping[str, Any]:
+def declared_settings(declared: Declaration, endpoint: str = "local") -> Mapping[str, Any]:
     """Its entry under `models` of the gateway's settings."""
     texts = [name for name, tensor in declared.inputs.items() if tensor.text]
     entry: dict[str, Any] = {"task": declared.task} if declared.task != "infer" else {}
@@ -256,4 +256,4 @@ def declared_settings(declared: Declaration) -> Mapping[str, Any]:
         entry["text_inputs"] = texts
     if declared.max_batch > 1:
         entry["max_batch"] = declared.max_batch
-    return {declared.name: {**entry, "served_by": [{"endpoint": "local"}]}}
+    return {declared.name: {**entry, "served_by": [{"endpoint": endpoint}]}}

@@ -14,7 +14,9 @@ import pytest
 import yaml
 
 from gateway import __main__ as command_line
+from gateway.models.registry import workshop
 from tests.live import LiveGateway, serving, settings, wait_until
+from tests.unit.models import graphs
 from tests.unit.models.registry import rig
 from tests.unit.models.registry.broken import swap
 from tests.unit.models.registry.rig import NAME
@@ -112,6 +114,46 @@ def test_no_call_is_lost_while_versions_come_go_and_fail(
     assert {status for status, _ in caller.answers} == {200}
     assert "local: down" not in gateway.log_path.read_text()
     assert sorted(p.name for p in (scratch / "models" / NAME).glob("[0-9]*")) == ["1"]
+
+
+def test_a_retrained_version_goes_back_and_forward_under_load(
+    placed: tuple[LiveGateway, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway, scratch = placed
+    elsewhere = scratch / "retrained"
+    elsewhere.mkdir()
+    rig.retrained(elsewhere, 7)
+    with Caller(gateway) as caller:
+        caller.until("1")
+        done = spillway(scratch, capsys, "pull", NAME, "--from", str(elsewhere / "shelf"))
+        assert (done["ok"], done["version"]) == (True, 7)
+        caller.until("7")
+        for target in ("1", "7", "1"):
+            back = spillway(scratch, capsys, "rollback", NAME, "--to", target)
+            assert (back["ok"], len(back["serving"])) == (True, 1)
+            caller.until(target)
+    assert {status for status, _ in caller.answers} == {200}
+    with workshop.opened(scratch / "models", NAME) as shop:
+        shop.forget_withdrawn(7)
+
+
+def test_one_command_adds_a_model_that_a_running_gateway_serves(
+    placed: tuple[LiveGateway, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway, scratch = placed
+    config = ("--config", str(scratch / "spillway.yaml"), "--no-profile", "--engine", "none")
+    rows = {"name": "rows", "datatype": "FP32", "shape": [1, 4], "data": [1.0] * 4}
+    answers = []
+    for version in (1, 2):
+        file = graphs.scores(scratch / f"scores-{version}.onnx", seed=version)
+        done = spillway(scratch, capsys, "build", str(file), "--as", "scores", *config)
+        assert len(done["serving"]) == 1
+        ready = f"/v2/models/scores/versions/{done['added']['version']}/ready"
+        wait_until(lambda path=ready: gateway.client.get(path).status_code == 200, 10)
+        answer = gateway.client.post("/v2/models/scores/infer", json={"inputs": [rows]}).json()
+        assert answer["model_version"] == str(done["added"]["version"])
+        answers.append(answer["outputs"][0]["data"])
+    assert answers[0] != answers[1]
 
 
 def test_callers_cannot_reach_what_loads_models(placed: tuple[LiveGateway, Path]) -> None:

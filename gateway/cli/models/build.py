@@ -7,15 +7,16 @@ import contextlib
 import importlib
 import re
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from gateway.cli import console
-from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, reporting
-from gateway.models import declaration
+from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, reporting, serving
+from gateway.config import ConfigError
+from gateway.models import versions
+from gateway.models.declaration import Declaration
 from gateway.models.failures import ModelCommandFailed, WrongModel
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--no-profile", action="store_true", help="measure no curve afterwards")
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     add_repository(parser)
+    serving.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -56,12 +58,16 @@ def run(args: argparse.Namespace) -> int:
     results: dict[str, Any] = {}
     from_file = args.what.endswith(".onnx")
     name = _name(args, from_file)
+    settings = serving.settings_file(args) if from_file else None
     with console.progress() as report:
         if from_file:
             results["added"] = _added(args, name, report)
         (directory,) = chosen(args.repository, [name])
-        declared = declaration.load(directory / declaration.FILE)
+        declared = versions.declared(directory)
         results |= {"model": name, "files": _built(args, directory, declared, report)}
+        if settings is not None:
+            report("serving it")
+            results |= _served(args, declared, results["added"]["version"], settings)
     if from_file and not args.no_profile:
         results["profiled"] = _profiled(args, name)
     if args.json:
@@ -89,19 +95,43 @@ def _added(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
         if path is not None and not path.is_file():
             raise WrongModel(f"{path}: is not there")
     done = adopt.adopt(args.repository, Path(args.what), given, args.declaration, report)
-    declared = declaration.load(done.directory / declaration.FILE)
     return {
         "directory": str(done.directory),
         "version": done.version,
         "drafted": done.drafted,
-        "settings": {"models": adopt.declared_settings(declared)},
         "verified": done.verified.as_json(),
         "unbatched": done.unbatched and str(done.unbatched),
     }
 
 
+def _served(
+    args: argparse.Namespace, declared: Declaration, version: int, settings: serving.SettingsFile
+) -> dict[str, Any]:
+    """Running servers first: a gateway that follows its settings finds the model there."""
+    from gateway.models import adopt  # as above
+
+    updated = serving.load(args, declared.name, version)
+    entry = adopt.declared_settings(declared, settings.endpoint)
+    result: dict[str, Any] = {
+        "settings": {"models": entry},
+        "settings_file": settings.path and str(settings.path),
+        "serving": list(updated.serving),
+        "later": list(updated.later),
+        "entry": settings.block(entry, args.repository),
+    }
+    if settings.path is None or args.print_entry:
+        return result
+    try:
+        result["written"] = settings.add(declared.name, entry[declared.name])
+    except (ConfigError, OSError) as exc:
+        return {**result, "not_written": str(exc)}
+    if updated.serving:
+        result["gateway"] = serving.gateway_serving(settings.path, declared.name, version)
+    return result
+
+
 def _built(
-    args: argparse.Namespace, directory: Path, declared: declaration.Declaration, report: Any
+    args: argparse.Namespace, directory: Path, declared: Declaration, report: Any
 ) -> list[dict[str, Any]]:
     from gateway.models.variants import build  # as above
 
@@ -163,6 +193,25 @@ def _print(results: Mapping[str, Any]) -> None:
         console.err.print(
             f"  served without dynamic batching; rows are {added['unbatched']}", markup=False
         )
-    console.err.print("  to serve it, add to the settings:", markup=False)
-    text = yaml.safe_dump(added["settings"], sort_keys=False, default_flow_style=None)
-    console.err.print("".join(f"    {line}\n" for line in text.splitlines()), end="", markup=False)
+    _print_served(results)
+
+
+def _print_served(results: Mapping[str, Any]) -> None:
+    file = results["settings_file"]
+    lines = [f"{url} has loaded it" for url in results["serving"]]
+    lines += [f"{url} takes it from its next start on (reload: false)" for url in results["later"]]
+    if "written" in results:
+        lines += [f"{file}: {'has its entry now' if results['written'] else 'names it already'}"]
+    if gateway := results.get("gateway"):
+        lines += [f"{gateway} serves it"]
+    elif "written" in results and results["serving"]:
+        lines += [f"no gateway of {file} has taken it yet; SIGHUP makes one read its settings"]
+    for line in lines:
+        console.err.print(f"  {line}", markup=False)
+    if "written" in results:
+        return
+    if why := results.get("not_written"):
+        console.err.print(f"  {file}: {why}; add by hand:", markup=False)
+    else:
+        console.err.print(f"  to serve it, {'add to' if file else 'make'} the settings:")
+    console.err.print(textwrap.indent(results["entry"], "    "), end="", markup=False)
