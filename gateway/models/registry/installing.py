@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,6 +156,30 @@ def roll_back(
             f"version {target} of {workshop.name} does not work either, so nothing was changed: "
             f"{exc}. {_what_serves(workshop)}"
         ) from None
+
+
+def take_out(workshop: Workshop, numbers: Sequence[int]) -> None:
+    """The next server to start serves what is left; none that runs is told."""
+    with _configs_following(workshop):
+        for version in numbers:
+            workshop.take_out(version)
+    workshop.note(None)
+
+
+def bring_back(workshop: Workshop, numbers: Sequence[int]) -> None:
+    """Versions that were taken out, for the next server to start."""
+    with _configs_following(workshop):
+        for version in numbers:
+            workshop.bring_back(version)
+
+
+@contextlib.contextmanager
+def _configs_following(workshop: Workshop) -> Iterator[None]:
+    """Behind a change of versions the generated configs are those of the one that serves then."""
+    generated = configs_generated(workshop)
+    yield
+    if generated and workshop.versions():
+        configs.write(workshop.model, versions.declared(workshop.model))
 
 
 def chosen(workshop: Workshop, to: int | None) -> int:
