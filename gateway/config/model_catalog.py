@@ -167,6 +167,7 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
         name: ServedModel(
             model=s.model or name,
             version=s.version,
+            versions={} if cloud else model.versions,
             substitute=bool(s.substitute),
             lacks=frozenset(s.lacks),
             price_usd=s.price_usd or 0.0,

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     results: dict[str, Any] = {}
     from_file = args.what.endswith(".onnx")
     name = _name(args, from_file)
-    settings = serving.settings_file(args) if from_file else None
+    settings = serving.settings_target(args) if from_file else None
     with console.progress() as report:
         if from_file:
             results["added"] = _added(args, name, report)
@@ -105,7 +105,7 @@ def _added(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
 
 
 def _served(
-    args: argparse.Namespace, declared: Declaration, version: int, settings: serving.SettingsFile
+    args: argparse.Namespace, declared: Declaration, version: int, settings: serving.SettingsTarget
 ) -> dict[str, Any]:
     """Running servers first: a gateway that follows its settings finds the model there."""
     from gateway.models import adopt  # as above

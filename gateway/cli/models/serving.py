@@ -26,7 +26,7 @@ _PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsFile:
+class SettingsTarget:
     """The settings that are to name a model; `path` is None where there is no file."""
 
     path: Path | None
@@ -74,17 +74,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings_file(args: argparse.Namespace) -> SettingsFile:
+def settings_target(args: argparse.Namespace) -> SettingsTarget:
     """Raises ConfigError and WrongModel."""
     path = args.config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
     if path is None:
-        return SettingsFile(None, args.endpoint or "local")
+        return SettingsTarget(None, args.endpoint or "local")
     endpoints = _document(path).get("endpoints")
     there = endpoints if isinstance(endpoints, dict) else {}
     if args.endpoint is not None:
         if args.endpoint not in there:
             raise WrongModel(f"--endpoint {args.endpoint}: {path} has {_named(there)}")
-        return SettingsFile(path, args.endpoint)
+        return SettingsTarget(path, args.endpoint)
     over = [name for name, given in there.items() if _is_over(given, args.repository)]
     if len(over) != 1:
         raise WrongModel(
@@ -92,7 +92,7 @@ def settings_file(args: argparse.Namespace) -> SettingsFile:
             f"{args.repository}: say which one serves it with --endpoint; there are: "
             f"{_named(there)}"
         )
-    return SettingsFile(path, over[0])
+    return SettingsTarget(path, over[0])
 
 
 def load(args: argparse.Namespace, name: str, version: int) -> ServersUpdated:

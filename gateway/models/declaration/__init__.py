@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from gateway.config import ConfigError
 from gateway.config.reading import validated
-from gateway.config.section import Contradiction, Name, Section, known
+from gateway.config.section import Contradiction, Count, Name, Section, known
 from gateway.core import yaml_document
 from gateway.models.declaration.canary import CanaryDeclaration, check_row
 from gateway.models.declaration.serving import (
@@ -76,6 +76,7 @@ class Declaration(Section):
     quantization: QuantizationDeclaration = QuantizationDeclaration()
     verify: VerifyDeclaration = VerifyDeclaration()
     batching: BatchingDeclaration = BatchingDeclaration()
+    loaded_versions: Count = Field(1, description="so many of the latest are loaded at once")
     decoupled: bool = False
     parameters: Mapping[Name, str] = Field(default_factory=dict, description="of the pbtxt")
     targets: Mapping[ServingTarget, TargetDeclaration] = Field(min_length=1)

@@ -10,7 +10,7 @@ import yaml
 from gateway.config import yaml_editing
 from gateway.models.declaration import Declaration
 
-_OF_THE_SITE = ("targets", "parameters")
+_SITE_KEYS = ("targets", "parameters", "loaded_versions")
 _TUNED = ("preferred", "delay_us")
 
 
@@ -36,11 +36,11 @@ def with_canary_outputs(text: str, outputs: Mapping[str, tuple[float, ...]]) -> 
     return yaml_editing.with_key(text, "canary", canary)
 
 
-def pulled_text(text: str, here: str) -> str:
-    """Of a version from a registry: how it is served is what the model.yaml `here` says of the
+def pulled_text(text: str, local: str) -> str:
+    """Of a version from a registry: how it is served is what the `local` model.yaml says of the
     version before it, how large its batches are to grow included. Raises ConfigError."""
-    theirs, ours = _document(text), _document(here)
-    for key in _OF_THE_SITE:
+    theirs, ours = _document(text), _document(local)
+    for key in _SITE_KEYS:
         if key in ours and ours[key] != theirs.get(key):
             text = yaml_editing.with_key(text, key, ours[key])
     batching = dict(theirs.get("batching") or {})

@@ -61,7 +61,7 @@ class VersionFallback:
     def _take_out(self, name: str, version: int, problem: str) -> bool:
         log.error(
             "%s: version %d does not work (%s): it is taken out, and the one before serves if "
-            "there is one; pull it again, or put it right and use `spillway models rollback --to %d`",
+            "there is one; pull it again, or put it right and `spillway models rollback --to %d`",
             name, version, problem, version,
         )  # fmt: skip
         return self._change(name, [version], back=False)

@@ -160,9 +160,9 @@ def _following(
             f"the registry's model.yaml declares other {what} than the one here; a model that "
             "is called differently needs another name"
         )
-    here = versions.declaration_file(shop.model).read_text(encoding="utf-8")
+    local = versions.declaration_file(shop.model).read_text(encoding="utf-8")
     try:
-        text = succession.pulled_text(text.decode(), here).encode()
+        text = succession.pulled_text(text.decode(), local).encode()
     except ConfigError as exc:
         raise UnfitVersion(f"the registry's model.yaml: {exc}") from None
     declared = _declared(text, own.name)

@@ -49,11 +49,6 @@ def _declared(version: Path, text: str) -> None:
     rig.rewritten(version)
 
 
-def _without_code(version: Path) -> None:
-    (version / FILES / "model.py").unlink()
-    rig.rewritten(version)
-
-
 def _without_graph(version: Path) -> None:
     (version / FILES / "model.onnx").unlink()
     rig.rewritten(version)
@@ -133,9 +128,6 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "the graph takes another shape": (
         lambda v: rig.rewritten(v, model_dot_onnx=graph_with(13)), "declared is FP32",
-    ),
-    "the code is missing": (
-        _without_code, r"has no model\.py",
     ),
     "the graph is missing": (
         _without_graph, "has no model.onnx",

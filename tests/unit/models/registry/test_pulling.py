@@ -22,6 +22,7 @@ from gateway.models.registry import (
     NotThere,
     RegistryError,
     UnfitVersion,
+    graph,
     installing,
     workshop,
 )
@@ -125,6 +126,15 @@ def test_a_version_is_pushed_with_its_own_declaration_and_samples(tmp_path: Path
         golden = declared(other).verify.golden
         assert (other / NAME / str(number) / golden).exists()
         assert not list((other / NAME / str(number)).glob("*.npz"))  # which may be personal data
+
+
+def test_a_version_without_its_code_goes_nowhere(tmp_path: Path) -> None:
+    repository = rig.repository(tmp_path)
+    (repository / NAME / "1" / "model.py").unlink()
+    with pytest.raises(UnfitVersion, match=r"has no model\.py"):
+        push(Push(repository, NAME), DirectoryRegistry(tmp_path / "shelf"))
+    with pytest.raises(UnfitVersion, match=r"has no model\.py"):
+        graph.check(repository / NAME / "1", declared(repository))
 
 
 def test_how_a_model_is_served_here_stays_with_a_version_from_elsewhere(tmp_path: Path) -> None:
