@@ -85,7 +85,7 @@ class ModelSettings(Section):
         "restricted", description="the class of every input that is not declared text"
     )
     versions: Mapping[Version, NotNegative] = Field(
-        default_factory=dict,
+        {},
         description="versions of on-prem servers that its calls are split among, each with its "
         "weight",
     )
