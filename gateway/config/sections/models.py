@@ -25,7 +25,6 @@ from gateway.core.operations.registry import task_operations, tasks
 from gateway.core.operations.tensors import INFER
 from gateway.core.types import Zone, place_name
 
-
 Version = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$")]
 
 
