@@ -82,6 +82,8 @@ def _lines(
     kind = "KIND_CPU" if target is ServingTarget.EMBEDDED else "KIND_GPU"
     yield f"instance_group [ {{ kind: {kind}, count: {served.instances.count} }} ]"
     yield from _batching(declaration)
+    if declaration.loaded_versions > 1:
+        yield f"version_policy {{ latest {{ num_versions: {declaration.loaded_versions} }} }}"
     if declaration.decoupled:
         yield "model_transaction_policy { decoupled: true }"
     yield from _parameters(declaration, served, None if native else file)

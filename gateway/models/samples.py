@@ -52,7 +52,9 @@ class DataSet:
 def data_set(directory: Path, declared: Declaration) -> DataSet:
     """The declared data set, cut into batches of the usual size."""
     assert declared.accuracy is not None
-    path = directory / declared.accuracy.data
+    path = versions.sample_file(directory, declared.accuracy.data)
+    if not path.exists():
+        path = directory / declared.accuracy.data  # of all versions
     if not path.exists():
         raise WrongModel(f"{path}: the data set of the accuracy gate is not there")
     if path.suffix == ".npz":

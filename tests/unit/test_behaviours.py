@@ -30,7 +30,7 @@ RANGES = {
     "M": range(5, 6),
     "V": range(1, 4),
     "E": range(1, 5),
-    "R": range(1, 5),
+    "R": range(1, 6),
     "O": (2, 3, 7, 8, 5, 4),
     "P": range(1, 5),
     "T": range(1, 5),

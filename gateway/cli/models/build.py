@@ -7,16 +7,17 @@ import contextlib
 import importlib
 import re
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from gateway.cli import console
-from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, reporting
-from gateway.models import declaration
+from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, reporting, serving
+from gateway.config import ConfigError
+from gateway.models import versions
 from gateway.models.adoption import exported
+from gateway.models.declaration import Declaration
 from gateway.models.failures import ModelCommandFailed, WrongModel
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--no-profile", action="store_true", help="measure no curve afterwards")
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     add_repository(parser)
+    serving.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -58,8 +60,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     from_file = args.name is not None or args.what.endswith(exported.SUFFIXES)
     name = _name(args, from_file)
+    settings = serving.settings_target(args) if from_file else None
     with console.progress() as report:
-        results = {"model": name, **(_added if from_file else _built)(args, name, report)}
+        results: dict[str, Any] = {"model": name}
+        results |= (_added if from_file else _built)(args, name, report)
+        if settings is not None:
+            report("serving it")
+            declared = versions.declared(args.repository / name)
+            results |= _served(args, declared, results["added"]["version"], settings)
     if from_file and not args.no_profile:
         results["profiled"] = _profiled(args, name)
     if args.json:
@@ -91,23 +99,47 @@ def _added(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
         args.repository, Path(args.what), given, args.declaration, report, builders,
         _optional(args.engine, builders),
     )  # fmt: skip
-    declared = declaration.load(done.directory / declaration.FILE)
     added = {
         "directory": str(done.directory),
         "version": done.version,
         "drafted": done.drafted,
-        "settings": {"models": adopt.declared_settings(declared)},
         "verified": done.verified.as_json(),
         "unbatched": done.unbatched and str(done.unbatched),
     }
     return {"added": added, **_as_json(done.built)}
 
 
+def _served(
+    args: argparse.Namespace, declared: Declaration, version: int, settings: serving.SettingsTarget
+) -> dict[str, Any]:
+    """Running servers first: a gateway that follows its settings finds the model there."""
+    from gateway.models.adoption import adopt  # as above
+
+    updated = serving.load(args, declared.name, version)
+    entry = adopt.declared_settings(declared, settings.endpoint)
+    result: dict[str, Any] = {
+        "settings": {"models": entry},
+        "settings_file": settings.path and str(settings.path),
+        "serving": list(updated.serving),
+        "later": list(updated.later),
+        "entry": settings.block(entry, args.repository),
+    }
+    if settings.path is None or args.print_entry:
+        return result
+    try:
+        result["written"] = settings.add(declared.name, entry[declared.name])
+    except (ConfigError, OSError) as exc:
+        return {**result, "not_written": str(exc)}
+    if updated.serving:
+        result["gateway"] = serving.gateway_serving(settings.path, declared.name, version)
+    return result
+
+
 def _built(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
     from gateway.models.variants import build  # as above
 
     (directory,) = chosen(args.repository, [name])
-    declared = declaration.load(directory / declaration.FILE)
+    declared = versions.declared(directory)
     builders = _builders(args.engine)
     optional = _optional(args.engine, builders)
     return _as_json(build.build(directory, declared, builders, report, optional))
@@ -179,6 +211,25 @@ def _print(results: Mapping[str, Any]) -> None:
         console.err.print(
             f"  served without dynamic batching; rows are {added['unbatched']}", markup=False
         )
-    console.err.print("  to serve it, add to the settings:", markup=False)
-    text = yaml.safe_dump(added["settings"], sort_keys=False, default_flow_style=None)
-    console.err.print("".join(f"    {line}\n" for line in text.splitlines()), end="", markup=False)
+    _print_served(results)
+
+
+def _print_served(results: Mapping[str, Any]) -> None:
+    file = results["settings_file"]
+    lines = [f"{url} has loaded it" for url in results["serving"]]
+    lines += [f"{url} takes it from its next start on (reload: false)" for url in results["later"]]
+    if "written" in results:
+        lines += [f"{file}: {'has its entry now' if results['written'] else 'names it already'}"]
+    if gateway := results.get("gateway"):
+        lines += [f"{gateway} serves it"]
+    elif "written" in results and results["serving"]:
+        lines += [f"no gateway of {file} has taken it yet; SIGHUP makes one read its settings"]
+    for line in lines:
+        console.err.print(f"  {line}", markup=False)
+    if "written" in results:
+        return
+    if why := results.get("not_written"):
+        console.err.print(f"  {file}: {why}; add by hand:", markup=False)
+    else:
+        console.err.print(f"  to serve it, {'add to' if file else 'make'} the settings:")
+    console.err.print(textwrap.indent(results["entry"], "    "), end="", markup=False)

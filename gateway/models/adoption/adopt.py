@@ -19,7 +19,7 @@ from gateway.config import ConfigError
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, configs, declaration, graph, versions
 from gateway.models.adoption import draft, exported, extents
-from gateway.models.declaration import Declaration
+from gateway.models.declaration import Declaration, succession
 from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.samples import Cutter, numpy_dtype
 from gateway.models.sessions import Level, Session
@@ -106,14 +106,16 @@ def _made(
     report: Report,
 ) -> Adopted:
     """The whole model in its staging directory, verified."""
-    _put(made, made / str(number), export, given, declared_in)
-    declared = declaration.load(made / declaration.FILE)
+    _put(made, number, export, given, declared_in)
+    declared = versions.declared(made)
     build.check(versions.graph_file(made, declared), declared, report)
     report("trying rows together and alone")
     # guard: E4.adopted-model -> unbatched = None
     declared, unbatched = _with_batching(made, declared)
     if drafts and declared.canary is None:
         declared = _with_canary(made, declared)
+    elif number > 1 and declared_in is None:
+        declared = _with_canary_answer(made, declared)
     configs.write(made, declared)
     verified = verify.verify(made, declared, report, update=True)
     if not verified.ok:  # guard: V1.canary-answer
@@ -129,8 +131,8 @@ def _with_variants(
     report: Report,
 ) -> Adopted:
     """A draft allows no precision that cannot be made: nobody has said that it must be."""
-    at = adopted.directory / declaration.FILE
-    declared = declaration.load(at)
+    at = versions.declaration_file(adopted.directory)
+    declared = versions.declared(adopted.directory)
     own = build.source_precision(declared)
     drafted = [p for p in declared.precisions if adopted.drafted and p is not own]
     built = build.build(adopted.directory, declared, builders, report, {*optional, *drafted})
@@ -181,20 +183,32 @@ def _not_carried(last: int) -> Callable[[str, list[str]], set[str]]:
 
 def _put(
     made: Path,
-    version: Path,
+    number: int,
     export: exported.Export,
     given: draft.DraftDetails,
     declared_in: Path | None,
 ) -> None:
+    version = made / str(number)
     version.mkdir(parents=True, exist_ok=True)
-    at = made / declaration.FILE
-    drafts = declared_in is None and not at.exists()
-    if drafts:
+    held = versions.declaration_file(made)
+    before = versions.declared(made) if held.exists() else None
+    # The first version's is the model's: people complete it there.
+    own = (made if before is None else version) / declaration.FILE
+    drafts = declared_in is None and before is None
+    if declared_in is not None:
+        shutil.copyfile(declared_in, own)
+    elif before is not None:
+        text = held.read_text(encoding="utf-8")
+        own.write_text(succession.next_text(text, versions.sha256(export.file)), encoding="utf-8")
+    else:
         export.write(version / _GRAPH, _CODE)
-        _draft(at, version / _GRAPH, export, given)
-    elif declared_in is not None:
-        shutil.copyfile(declared_in, at)
-    declared = declaration.load(at)
+        _draft(own, version / _GRAPH, export, given)
+    declared = versions.declared(made)
+    if before is not None and (what := succession.other_interface(before, declared)):
+        raise WrongModel(
+            f"{declared_in}: declares other {what} than the version before; a model that is called "
+            "differently needs another name"
+        )
     if declared.graph is None:
         raise WrongModel(f"{given.name}: its model.yaml has no graph; add `graph: {{}}`")
     if not drafts:
@@ -251,12 +265,11 @@ def _with_batching(made: Path, declared: Declaration) -> tuple[Declaration, RowV
     path, verdict = failure
     if "batching" in declared.model_fields_set:
         raise WrongModel(f"{path}: {batching.refusal(declared, verdict)}")
-    at = made / declaration.FILE
-    with at.open("a", encoding="utf-8") as file:
+    with versions.declaration_file(made).open("a", encoding="utf-8") as file:
         file.write(
             f"# Tried when it was added: rows are {verdict}.\nbatching: {{dynamic: false}}\n"
         )
-    return declaration.load(at), verdict
+    return versions.declared(made), verdict
 
 
 def _with_canary(made: Path, declared: Declaration) -> Declaration:
@@ -283,11 +296,28 @@ def _with_canary(made: Path, declared: Declaration) -> Declaration:
         for name, tensor in declared.outputs.items()
         if "FP" in tensor.datatype.value and np.isfinite(answered[name]).all()
     }
-    path = made / declaration.FILE
     document = {"canary": {"inputs": inputs, "outputs": outputs}}
-    with path.open("a", encoding="utf-8") as file:
+    with versions.declaration_file(made).open("a", encoding="utf-8") as file:
         file.write(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100))
-    return declaration.load(path)
+    return versions.declared(made)
+
+
+def _with_canary_answer(made: Path, declared: Declaration) -> Declaration:
+    """What the new version's own graph answers to the canary of the version before."""
+    reference = Session(versions.graph_file(made, declared), level=Level.NONE)
+    answered = verify.canary_answer(made, declared, reference)
+    if declared.canary is None or answered is None:
+        return declared
+    first = {
+        name: tuple(
+            float(f"{float(v):.6g}") for v in answered[name].ravel()[: len(declared_answer.first)]
+        )
+        for name, declared_answer in declared.canary.outputs.items()
+    }
+    path = versions.declaration_file(made)
+    text = succession.with_canary_outputs(path.read_text(encoding="utf-8"), first)
+    path.write_text(text, encoding="utf-8")
+    return versions.declared(made)
 
 
 def _canary_size(dim: int | str, declared: Declaration) -> int:
@@ -320,7 +350,7 @@ def _why(verified: verify.VariantVerification) -> str:
     return "; ".join(wrong)
 
 
-def declared_settings(declared: Declaration) -> Mapping[str, Any]:
+def declared_settings(declared: Declaration, endpoint: str = "local") -> Mapping[str, Any]:
     """Its entry under `models` of the gateway's settings."""
     texts = [name for name, tensor in declared.inputs.items() if tensor.text]
     entry: dict[str, Any] = {"task": declared.task} if declared.task != "infer" else {}
@@ -328,4 +358,4 @@ def declared_settings(declared: Declaration) -> Mapping[str, Any]:
         entry["text_inputs"] = texts
     if declared.max_batch > 1:
         entry["max_batch"] = declared.max_batch
-    return {declared.name: {**entry, "served_by": [{"endpoint": "local"}]}}
+    return {declared.name: {**entry, "served_by": [{"endpoint": endpoint}]}}

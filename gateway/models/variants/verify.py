@@ -290,11 +290,13 @@ def _write_golden(directory: Path, declared: Declaration, reference: Session) ->
     }
     with versions.staging(directory) as made:
         (made / "golden").write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
-        versions.place(made / "golden", directory / declared.verify.golden)
+        golden = versions.sample_file(directory, declared.verify.golden)
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        versions.place(made / "golden", golden)
 
 
 def _against_golden(directory: Path, declared: Declaration, reference: Session) -> list[str]:
-    path = directory / declared.verify.golden
+    path = versions.sample_file(directory, declared.verify.golden)
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
         held = {name: dict(sample) for name, sample in samples.items()}
@@ -316,10 +318,9 @@ def _against_golden(directory: Path, declared: Declaration, reference: Session) 
 
 def _against_canary(directory: Path, declared: Declaration, reference: Session) -> list[str]:
     """The answer that model.yaml says its canary has."""
-    samples = {sample.name: sample for sample in _golden_samples(directory, declared)}
-    if declared.canary is None or _CANARY not in samples:
+    answered = canary_answer(directory, declared, reference)
+    if declared.canary is None or answered is None:
         return []
-    answered = reference.run(samples[_CANARY].feed)
     wrong = []
     for name, wanted in declared.canary.outputs.items():
         first = np.asarray(answered[name], np.float64).ravel()[: len(wanted.first)]
@@ -328,10 +329,16 @@ def _against_canary(directory: Path, declared: Declaration, reference: Session) 
         ):
             shown = ", ".join(f"{value:.6g}" for value in first)
             wrong.append(
-                f"{directory / 'model.yaml'}: canary: output {name} begins with {shown}; if these "
-                "weights are right, write that into canary.outputs"
+                f"{versions.declaration_file(directory)}: canary: output {name} begins with "
+                f"{shown}; if these weights are right, write that into canary.outputs"
             )
     return wrong
+
+
+def canary_answer(directory: Path, declared: Declaration, reference: Session) -> Outputs | None:
+    """None where there is no canary, or none that the graph alone can be run on."""
+    first = next(_golden_samples(directory, declared))
+    return reference.run(first.feed) if first.name == _CANARY else None
 
 
 def _alike(before: Any, now: Mapping[str, Any]) -> bool:
