@@ -152,6 +152,7 @@ class ServerCensus:
                 "ModelMetadata", question.SerializeToString(), _TIMEOUT_S
             )  # which versions there are
             there = service_pb2.ModelMetadataResponse.FromString(answer).versions
+            # guard: E4.split-versions [v for v in served.versions if v in there] -> []
             for version in [v for v in served.versions if v in there] or [served.version]:
                 verdict = await self._trials.verdict(
                     state, declared, replace(served, version=version, versions={}), rows.inputs,

@@ -131,7 +131,8 @@ def _served(
     except (ConfigError, OSError) as exc:
         return {**result, "not_written": str(exc)}
     if updated.serving:
-        result["gateway"] = serving.gateway_serving(settings.path, declared.name, version)
+        answer = serving.gateway_serving(settings.path, declared.name, version)
+        result["gateway"], result["confirmed"] = answer or (None, False)
     return result
 
 
@@ -221,7 +222,8 @@ def _print_served(results: Mapping[str, Any]) -> None:
     if "written" in results:
         lines += [f"{file}: {'has its entry now' if results['written'] else 'names it already'}"]
     if gateway := results.get("gateway"):
-        lines += [f"{gateway} serves it"]
+        follows = "follows its settings, and tells nobody without a key whether it serves it"
+        lines += [f"{gateway} {'serves it' if results['confirmed'] else follows}"]
     elif "written" in results and results["serving"]:
         lines += [f"no gateway of {file} has taken it yet; SIGHUP makes one read its settings"]
     for line in lines:

@@ -14,15 +14,17 @@ import yaml
 
 from gateway import config
 from gateway.cli.models import registry
-from gateway.config import ConfigError, yaml_editing
+from gateway.config import ConfigError, ListenSettings, yaml_editing
 from gateway.core import ambient
 from gateway.models.failures import WrongModel
 from gateway.models.registry import installing, workshop
 from gateway.models.registry.installing import ServersUpdated
 
 _DEFAULT_FILE = Path("spillway.yaml")
+_DEFAULT_PORT = ListenSettings.model_fields["http_port"].default
 _FOLLOWED_S = 10.0  # in which a gateway that runs takes its changed settings
 _PAUSE_S = 0.2
+_DECISIVE = (200, 401, 403)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +105,23 @@ def load(args: argparse.Namespace, name: str, version: int) -> ServersUpdated:
         return installing.serve(shop, version, shop.versions() == [version], servers)
 
 
-def gateway_serving(path: Path, name: str, version: int) -> str | None:
-    """The URL of the gateway of these settings, once it serves the version; None: none answers, or
-    it does not in time."""
-    try:
-        listen = config.load(path).listen
-    except ConfigError:
-        return None
-    host = "127.0.0.1" if listen.host in ("0.0.0.0", "::", "") else listen.host
-    host = f"[{host}]" if ":" in host else host
-    url = f"{'http' if listen.tls is None else 'https'}://{host}:{listen.http_port}"
+def gateway_serving(path: Path, name: str, version: int) -> tuple[str, bool] | None:
+    """The URL of the gateway of these settings, and whether it serves the version: one with keys
+    does not say so. None: no gateway answers, or it does not serve it in time."""
+    listen = _document(path).get("listen") or {}  # as a whole the file may need another environment
+    host, port = str(listen.get("host", "")), listen.get("http_port", _DEFAULT_PORT)
+    host = "127.0.0.1" if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host
+    url = f"{'https' if listen.get('tls') else 'http'}://{host}:{port}"
     end_s = ambient.monotonic_s() + _FOLLOWED_S
     # Whoever answers here is asked for nothing but whether it is ready.
     with httpx.Client(base_url=url, trust_env=False, timeout=2.0, verify=False) as client:
         while ambient.monotonic_s() < end_s:
             try:
                 answer = client.get(f"/v2/models/{name}/versions/{version}/ready")
-            except httpx.TransportError:
+            except (httpx.TransportError, httpx.InvalidURL):
                 return None
-            if answer.status_code == 200:
-                return url
+            if answer.status_code in _DECISIVE:
+                return url, answer.status_code == 200
             time.sleep(_PAUSE_S)
     return None
 

@@ -115,3 +115,9 @@ def test_configs_are_written_once_and_what_no_target_wants_goes(tmp_path: Path) 
     assert configs.write(tmp_path, model) == [tmp_path / "config.pbtxt", gone]
     assert configs.write(tmp_path, model) == []
     assert not gone.exists()
+
+
+def test_as_many_versions_are_loaded_as_the_declaration_says() -> None:
+    one, two = (declaration.parse(MINIMAL + more) for more in ("", "loaded_versions: 2\n"))
+    policies = [parsed(configs.pbtxt(d, ServingTarget.EMBEDDED)).version_policy for d in (one, two)]
+    assert [policy.latest.num_versions for policy in policies] == [0, 2]
