@@ -33,6 +33,7 @@ from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.tasks import BackgroundTasks, running
 from gateway.endpoints.triton.supervisor import Progress, SupervisorPort, TritonSupervisor
+from gateway.models.registry.fallback import VersionFallback
 from gateway.protocols.listeners import bound, refuse_key_logging
 from gateway.server import status
 from gateway.server.http import App
@@ -68,7 +69,9 @@ class Gateway:
         self._stop = asyncio.Event()
         restarted = self.metrics.triton_restarts.inc
         self._keeper: SupervisorPort = (
-            TritonSupervisor(settings, self._clock, progress, self.background.spawn, restarted)
+            TritonSupervisor(
+                settings, self._clock, progress, self.background.spawn, restarted, VersionFallback
+            )
             if worker is None
             else worker.keeper
         )

@@ -28,6 +28,7 @@ class Caller:
     pseudonymise: bool = False
     most_urgent: int = 0  # the smallest priority that its calls can have
     quotas: tuple[Quota, ...] = ()
+    name: str = ""  # of its credential; empty where nobody says who calls
 
     def may_use(self, model: str) -> bool:
         return self.models is None or model in self.models
@@ -69,6 +70,7 @@ def caller_from_scope(
         tightening=added,
         most_urgent=scope.most_urgent_priority,
         quotas=tuple(q for q in quotas if q is not None),
+        name=name,
     )
 
 

@@ -175,6 +175,7 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
         name: ServedModel(
             model=s.model or name,
             version=s.version,
+            versions={} if cloud else model.versions,
             substitute=bool(s.substitute),
             lacks=frozenset((*s.lacks, *(provider.lacks if provider else ()))),
             refuses=provider.refuses if provider else {},

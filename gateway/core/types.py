@@ -202,6 +202,7 @@ class InferenceRequest:
     surrogates: bool = False  # they stand in it in the place of what was found in another call
     held: AnswerShare | None = field(default=None, repr=False, compare=False)
     """What is held of its answer, counted; its front closes it. None: nobody counts."""
+    caller: str = ""  # the name of its caller's credential; empty: nobody said who calls
 
     @property
     def record_id(self) -> str:
@@ -258,6 +259,8 @@ class ServedModel:
 
     model: str  # the name at that endpoint
     version: str = ""  # the one that it serves, in decimal digits; empty: whichever is asked for
+    versions: Mapping[str, float] = field(default_factory=dict)
+    """By weight, those that its calls are split among; empty: no split."""
     substitute: bool = False  # another model than the one asked for, as the config says
     price_usd: float = 0.0  # of one call
     price_usd_per_1k_tokens: float = 0.0

@@ -151,10 +151,16 @@ class ServerCensus:
             answer = await state.inspector.grpc(
                 "ModelMetadata", question.SerializeToString(), _TIMEOUT_S
             )  # which versions there are
-            verdict = await self._trials.verdict(
-                state, declared, served, rows.inputs, rows.largest, rows.config + answer
-            )
-        except (GatewayError, ServerNotReady) as exc:
+            there = service_pb2.ModelMetadataResponse.FromString(answer).versions
+            # guard: E4.split-versions [v for v in served.versions if v in there] -> []
+            for version in [v for v in served.versions if v in there] or [served.version]:
+                verdict = await self._trials.verdict(
+                    state, declared, replace(served, version=version, versions={}), rows.inputs,
+                    rows.largest, rows.config + answer,
+                )  # fmt: skip
+                if verdict.rows is not Rows.INDEPENDENT:
+                    break
+        except (GatewayError, ServerNotReady, DecodeError) as exc:
             why = str(exc) if isinstance(exc, ServerNotReady) else failure_reason(exc)
             return RowVerdict(Rows.UNTRIED, why), False
         return verdict, True

@@ -76,22 +76,28 @@ def _lines(
     if native and file and file != _DEFAULT_FILES.get(served.backend):
         yield f'default_model_filename: "{file}"'
     yield f"max_batch_size: {declaration.max_batch}"
-    yield from _tensors("input", declaration.inputs, native)
-    yield from _tensors("output", declaration.outputs, native)
+    batched = declaration.batch is not None
+    yield from _tensors("input", declaration.inputs, native, batched)
+    yield from _tensors("output", declaration.outputs, native, batched)
     kind = "KIND_CPU" if target is ServingTarget.EMBEDDED else "KIND_GPU"
     yield f"instance_group [ {{ kind: {kind}, count: {served.instances.count} }} ]"
     yield from _batching(declaration)
+    if declaration.loaded_versions > 1:
+        yield f"version_policy {{ latest {{ num_versions: {declaration.loaded_versions} }} }}"
     if declaration.decoupled:
         yield "model_transaction_policy { decoupled: true }"
     yield from _parameters(declaration, served, None if native else file)
 
 
-def _tensors(kind: str, tensors: Mapping[str, TensorDeclaration], native: bool) -> Iterator[str]:
+def _tensors(
+    kind: str, tensors: Mapping[str, TensorDeclaration], native: bool, batched: bool
+) -> Iterator[str]:
     yield f"{kind} ["
     last = len(tensors) - 1
     for at, (name, tensor) in enumerate(tensors.items()):
-        dims = ", ".join(str(dim) if isinstance(dim, int) else "-1" for dim in tensor.dims)
-        more = ", optional: true" if tensor.optional else ""
+        dims = ", ".join(str(dim) if isinstance(dim, int) else "-1" for dim in tensor.wire_dims)
+        more = ", reshape: { shape: [ ] }" if batched and not tensor.dims else ""
+        more += ", optional: true" if tensor.optional else ""
         if tensor.ragged and not native:  # the graph alone would need its rows padded
             more += ", allow_ragged_batch: true"
         comma = "" if at == last else ","

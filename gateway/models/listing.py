@@ -69,7 +69,7 @@ def _list_model(directory: Path) -> Listed:
     if not (directory / declaration.FILE).exists():
         return Listed(directory.name, tuple(versions.versions(directory)), wrong="no model.yaml")
     try:
-        declared = declaration.load(directory / declaration.FILE)
+        declared = versions.declared(directory)
         return Listed(
             directory.name,
             tuple(versions.versions(directory)),

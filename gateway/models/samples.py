@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +52,9 @@ class DataSet:
 def data_set(directory: Path, declared: Declaration) -> DataSet:
     """The declared data set, cut into batches of the usual size."""
     assert declared.accuracy is not None
-    path = directory / declared.accuracy.data
+    path = versions.sample_file(directory, declared.accuracy.data)
+    if not path.exists():
+        path = directory / declared.accuracy.data  # of all versions
     if not path.exists():
         raise WrongModel(f"{path}: the data set of the accuracy gate is not there")
     if path.suffix == ".npz":
@@ -101,7 +104,8 @@ class Cutter:
             raise WrongModel(f"{path}: the tokenizer is not there")
         self._tokenizer = Tokenizer.from_file(str(path))
         self._tokenizer.enable_truncation(declared.axes[text.axis].max)
-        self._tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
+        pad = _padding(self._tokenizer)
+        self._tokenizer.enable_padding(pad_id=self._tokenizer.token_to_id(pad) or 0, pad_token=pad)
         self._types = {n: numpy_dtype(t.datatype) for n, t in declared.graph_inputs.items()}
 
     def __call__(self, texts: Sequence[str]) -> Feed:
@@ -112,6 +116,13 @@ class Cutter:
             "token_type_ids": [piece.type_ids for piece in pieces],
         }
         return {name: np.array(columns[name], dtype) for name, dtype in self._types.items()}
+
+
+def _padding(tokenizer: Any) -> str:
+    """As the served runtime has it."""
+    names = ((tokenizer.padding or {}).get("pad_token"), "[PAD]", "<pad>")
+    known = (name for name in names if name and tokenizer.token_to_id(name) is not None)
+    return next(known, "[PAD]")
 
 
 def random_batches(declared: Declaration, seed: int) -> Iterator[Sample]:
@@ -145,14 +156,25 @@ def _random(
         sizes.get(str(d), 8) if not isinstance(d, int) or d < 0 else d for d in tensor.dims
     )
     shape = (rows, *shape) if batched else shape
-    dtype = numpy_dtype(tensor.datatype)
+    return random_values(tensor.datatype, shape, tensor.between, generator)
+
+
+def random_values(
+    datatype: DeclaredDatatype,
+    shape: tuple[int, ...],
+    between: tuple[float, float] | None,
+    generator: np.random.Generator,
+) -> Array:
+    """Within the range; by default from -1 to 1, and whole numbers 0 and 1, which are rows of any
+    table. Raises WrongModel for a datatype that numpy has not."""
+    dtype = numpy_dtype(datatype)
     if dtype == np.dtype(object):
         return np.full(shape, b"a", dtype)
     if np.issubdtype(dtype, np.floating):
-        low, high = tensor.between or (-1.0, 1.0)
-        return generator.uniform(low, high, shape).astype(dtype)
-    low, high = tensor.between or (0, 1)
-    return generator.integers(int(low), int(high), shape, endpoint=True).astype(dtype)
+        low, high = between or (-1.0, 1.0)
+        return np.asarray(generator.uniform(low, high, shape)).astype(dtype)
+    low, high = between or (0, 1)
+    return np.asarray(generator.integers(int(low), int(high), shape, endpoint=True)).astype(dtype)
 
 
 def canary_row(tensor: TensorDeclaration, given: CanaryTensor, batched: bool) -> Array:
@@ -163,7 +185,7 @@ def canary_row(tensor: TensorDeclaration, given: CanaryTensor, batched: bool) ->
     held = [v.encode() if isinstance(v, str) else v for v in values]
     flat: npt.NDArray[np.generic] = np.empty(len(held), dtype)
     flat[:] = held
-    row = np.broadcast_to(flat, dims) if len(held) == 1 else flat.reshape(dims)
+    row = np.full(dims, flat[0], dtype) if len(held) == 1 else flat.reshape(dims)
     return np.ascontiguousarray(row[None] if batched else row)
 
 

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.models import declaration
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import ModelCommandFailed, WrongModel
@@ -31,6 +32,28 @@ def current(directory: Path) -> Path:
     if not (numbers := versions(directory)):
         raise WrongModel(f"{directory}: has no version; a model has at least the directory 1")
     return directory / str(numbers[-1])
+
+
+def declaration_file(directory: Path, version: int | None = None) -> Path:
+    """The model.yaml of a version, the one that is served if not given: its own, or the model's
+    where it brought none."""
+    number = version if version is not None else max(versions(directory), default=0)
+    own = directory / str(number) / declaration.FILE
+    if own.exists():  # guard: R2.version-declaration
+        return own
+    return directory / declaration.FILE
+
+
+def declared(directory: Path, version: int | None = None) -> Declaration:
+    """Raises ConfigError."""
+    return declaration.load(declaration_file(directory, version), directory)
+
+
+def sample_file(directory: Path, name: str) -> Path:
+    """A golden file or a data set that the served version's model.yaml names, there or not: the
+    version's own, or the model's where the version has no model.yaml of its own."""
+    own = directory / str(max(versions(directory), default=0)) / name
+    return own if own.exists() else declaration_file(directory).parent / name
 
 
 def graph_file(directory: Path, declared: Declaration) -> Path:

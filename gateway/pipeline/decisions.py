@@ -22,7 +22,9 @@ from gateway.pipeline.admission import Admission
 from gateway.pipeline.call import ClassifierPort, PseudonymisedCallPort
 from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.rate_limits import RateLimits
+from gateway.scheduling.routing.fit import requested_version
 from gateway.scheduling.routing.policy import Policy
+from gateway.scheduling.version_split import preferred_versions
 
 if TYPE_CHECKING:
     from gateway.pipeline.shadow.shadows import Shadows
@@ -167,6 +169,7 @@ class Explanation:
     refusal: GatewayError | None
     shadows: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     waits: bool = False  # before it is refused: a server is expected to be back in time
+    versions: Mapping[str, str] = field(default_factory=dict)  # of a split, by endpoint
 
 
 class Explainer:
@@ -193,6 +196,12 @@ class Explainer:
         # guard: O3.no-memory without explained=True
         request = replace(request, explained=True, trace=UNTRACED)
         live = await self._explain(request)
+        split = {
+            state.endpoint.name: preferred_versions(state.served, request)[0]
+            for state in live.states
+            if state.served.versions and not requested_version(request)
+        }
+        live = replace(live, versions=split)
         shadows = self._decisions.shadows
         if shadows is None:
             return live

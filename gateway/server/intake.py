@@ -207,6 +207,7 @@ class CallDefaults:
             arrival.recorded_trace,
             False,
             AnswerShare(services.held_answers, caller.tenant),
+            caller.name,
         )
 
 

@@ -223,6 +223,7 @@ def explanation(explanation: Explanation) -> dict[str, Any]:
                 "in_flight": s.in_flight,
                 "cold": s.cold,
                 "price_usd": s.price_usd,
+                "version": explanation.versions.get(s.endpoint.name, s.served.version),
             }
             for s in explanation.states
         ],

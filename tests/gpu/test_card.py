@@ -94,7 +94,7 @@ def test_the_gateway_answers_from_the_card_and_says_so(tmp_path: Path) -> None:
     for package in ("tritonclient", "starlette", "presidio_analyzer", "hyperscan"):
         if find_spec(package) is None:
             pytest.skip(f"the gateway needs {package}")
-    from gateway.models import adopt
+    from gateway.models.adoption import adopt
     from tests import live
 
     declared = declaration.load(MODELS / "minilm" / declaration.FILE)

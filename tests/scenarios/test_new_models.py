@@ -42,7 +42,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveGateway]:
     document = live.settings(None, scratch)
     document["endpoints"]["local"]["repository"] = str(repository)
     document["models"] = {}
-    from gateway.models import adopt, declaration  # ONNX Runtime takes a second to import
+    from gateway.models import declaration  # ONNX Runtime takes a second to import
+    from gateway.models.adoption import adopt
 
     for path in declaration.declared(repository):
         document["models"] |= adopt.declared_settings(declaration.load(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ import pytest
 import yaml
 
 from gateway import __main__ as command_line
+from gateway.models.registry import workshop
 from tests.live import LiveGateway, serving, settings, wait_until
+from tests.unit.models import graphs
 from tests.unit.models.registry import rig
 from tests.unit.models.registry.broken import swap
 from tests.unit.models.registry.rig import NAME
@@ -28,9 +30,12 @@ CALL = {
 class Caller:
     """Calls without a pause, until it is told to stop."""
 
-    def __init__(self, gateway: LiveGateway) -> None:
+    def __init__(
+        self, gateway: LiveGateway, name: str = NAME, call: Mapping[str, object] = CALL
+    ) -> None:
+        self._call_body = call
         self.answers: list[tuple[int, str]] = []
-        self._url = f"{gateway.http_url}/v2/models/{NAME}/infer"
+        self._url = f"{gateway.http_url}/v2/models/{name}/infer"
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._call, daemon=True)
 
@@ -45,7 +50,7 @@ class Caller:
     def _call(self) -> None:
         with httpx.Client(trust_env=False, timeout=30) as client:
             while not self._over.is_set():
-                answer = client.post(self._url, json=CALL)
+                answer = client.post(self._url, json=self._call_body)
                 said = answer.json().get("model_version", answer.text)
                 self.answers.append((answer.status_code, said))
 
@@ -114,12 +119,91 @@ def test_no_call_is_lost_while_versions_come_go_and_fail(
     assert sorted(p.name for p in (scratch / "models" / NAME).glob("[0-9]*")) == ["1"]
 
 
+def test_a_retrained_version_goes_back_and_forward_under_load(
+    placed: tuple[LiveGateway, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway, scratch = placed
+    elsewhere = scratch / "retrained"
+    elsewhere.mkdir()
+    rig.retrained(elsewhere, 7)
+    with Caller(gateway) as caller:
+        caller.until("1")
+        done = spillway(scratch, capsys, "pull", NAME, "--from", str(elsewhere / "shelf"))
+        assert (done["ok"], done["version"]) == (True, 7)
+        caller.until("7")
+        for target in ("1", "7", "1"):
+            back = spillway(scratch, capsys, "rollback", NAME, "--to", target)
+            assert (back["ok"], len(back["serving"])) == (True, 1)
+            caller.until(target)
+    assert {status for status, _ in caller.answers} == {200}
+    with workshop.opened(scratch / "models", NAME) as shop:
+        shop.forget_withdrawn(7)
+
+
+def test_one_command_adds_a_model_that_a_running_gateway_serves(
+    placed: tuple[LiveGateway, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway, scratch = placed
+    config = ("--config", str(scratch / "spillway.yaml"), "--no-profile", "--engine", "none")
+    rows = {"name": "rows", "datatype": "FP32", "shape": [1, 4], "data": [1.0] * 4}
+    answers = []
+    for version in (1, 2):
+        file = graphs.scores(scratch / f"scores-{version}.onnx", seed=version)
+        done = spillway(scratch, capsys, "build", str(file), "--as", "scores", *config)
+        assert len(done["serving"]) == 1
+        ready = f"/v2/models/scores/versions/{done['added']['version']}/ready"
+        wait_until(lambda path=ready: gateway.client.get(path).status_code == 200, 10)
+        answer = gateway.client.post("/v2/models/scores/infer", json={"inputs": [rows]}).json()
+        assert answer["model_version"] == str(done["added"]["version"])
+        answers.append(answer["outputs"][0]["data"])
+    assert answers[0] != answers[1]
+
+
+def test_a_split_among_two_versions_outlives_a_rollback(
+    placed: tuple[LiveGateway, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway, scratch = placed
+    path = scratch / "spillway.yaml"
+    for version in (1, 2):
+        file = graphs.scores(scratch / f"halves-{version}.onnx", seed=version)
+        words = ("--as", "halves", "--config", str(path), "--no-profile", "--engine", "none")
+        assert spillway(scratch, capsys, "build", str(file), *words)["serving"]
+    with (scratch / "models/halves/2/model.yaml").open("a") as declaration:
+        declaration.write("loaded_versions: 2\n")
+    spillway(scratch, capsys, "config", "halves")
+    document = yaml.safe_load(path.read_text())
+    document["models"]["halves"]["versions"] = {"1": 50, "2": 50}
+    path.write_text(yaml.safe_dump(document))
+    call = {"inputs": [{"name": "rows", "datatype": "FP32", "shape": [1, 4], "data": [1.0] * 4}]}
+    assert split_of(scratch, capsys) == {"1": 50, "2": 50}
+    with Caller(gateway, "halves", call) as caller:
+        caller.until("1")
+        caller.until("2")
+        for to, there in (("1", {"1"}), ("2", {"1", "2"})):
+            spillway(scratch, capsys, "rollback", "halves", "--to", to)
+            for each in there:
+                caller.until(each)
+            behind = len(caller.answers)
+            wait_until(lambda count=behind: len(caller.answers) > count + 20, 30)
+            assert {version for _, version in caller.answers[behind:]} == there
+    assert {status for status, _ in caller.answers} == {200}
+
+
+def split_of(scratch: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
+    capsys.readouterr()
+    where = ["--repository", str(scratch / "models"), "--config", str(scratch / "spillway.yaml")]
+    command_line.main(["models", "ls", "--json", *where])
+    (split,) = [m["split"] for m in json.loads(capsys.readouterr().out) if m["name"] == "halves"]
+    assert isinstance(split, dict)
+    return split
+
+
 def test_callers_cannot_reach_what_loads_models(placed: tuple[LiveGateway, Path]) -> None:
     gateway, _ = placed
     for path in (f"/v2/repository/models/{NAME}/load", f"/v2/repository/models/{NAME}/unload"):
         assert gateway.client.post(path, json={}).status_code == 404
     listed = gateway.client.post("/v2/repository/index", json={}).json()
-    assert [model["name"] for model in listed] == [NAME]
+    assert NAME in [model["name"] for model in listed]
 
 
 def test_the_settings_of_registries_are_checked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -182,6 +183,16 @@ def test_check_warns_of_models_that_are_not_there(
     elsewhere = json.loads(capsys.readouterr().out)["absent_models"]  # a directory, and none of it
     assert elsewhere == [{"endpoint": "gpu", "model": f"{tmp_path}/models"}]
     del settings["models"]["m"]["served_by"][0]["model"]
+    settings["models"]["m"]["versions"] = {"1": 90, "2": 10}
+    (tmp_path / "models/m/2").mkdir(parents=True)
+    (tmp_path / "models/m/config.pbtxt").write_text("")
+    assert checked(tmp_path, settings, "--json") == 0
+    unloaded = json.loads(capsys.readouterr().out)["unloaded_versions"]
+    assert unloaded == [{"endpoint": "gpu", "model": "m", "version": "1"}]
+    assert checked(tmp_path, settings) == 0
+    assert "m: its server does not load version 1" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "models/m")
+    del settings["models"]["m"]["versions"]
     assert checked(tmp_path, settings) == 0
     warned = capsys.readouterr().err
     assert "no model m" in warned

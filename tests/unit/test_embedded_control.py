@@ -24,6 +24,7 @@ from gateway.endpoints.triton.server.home import ServerDirectory
 from gateway.endpoints.triton.server.options import TritonOptions
 from gateway.endpoints.triton.server.server import TritonServer
 from gateway.endpoints.triton.supervisor import TritonSupervisor
+from gateway.models.registry.fallback import VersionFallback
 from tests.live import MODELS
 
 pytest.importorskip("pytriton", reason="the embedded Triton needs Python 3.11 or 3.12")
@@ -126,6 +127,7 @@ async def test_a_model_whose_process_has_died_is_loaded_anew_and_the_others_go_o
         lambda text: None,
         lambda work: spawned.append(asyncio.create_task(work)),
         lambda: restarts.append(True),
+        VersionFallback,
     )
     supervisor.moved = came_up.append
     async with contextlib.AsyncExitStack() as stack:

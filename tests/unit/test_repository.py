@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from gateway.__main__ import main
-from gateway.endpoints.triton.repository import hazards, stalling_options
+from gateway.endpoints.triton.repository import hazards, loaded_versions, stalling_options
 
 STALLING = (
     "priority_levels: 2",
@@ -88,3 +88,22 @@ def test_check_and_doctor_warn_of_it(
     found = json.loads(capsys.readouterr().out)["models"]
     assert not found["ok"]
     assert "priority_levels" in found["told"]
+
+
+LOADED: tuple[tuple[str, set[str]], ...] = (
+    ("", {"3"}),
+    ("version_policy { latest { num_versions: 2 } }", {"2", "3"}),
+    ("version_policy { specific { versions: [ 1, 3, 9 ] } }", {"1", "3"}),
+    ("version_policy { all { } }", {"1", "2", "3"}),
+    ("no pbtxt", set()),
+)
+
+
+@pytest.mark.parametrize(("text", "loaded"), LOADED)
+def test_which_versions_a_server_loads_is_read_from_its_policy(
+    text: str, loaded: set[str], tmp_path: Path
+) -> None:
+    for name in ("1", "2", "3", "configs", "01x"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "config.pbtxt").write_text(text)
+    assert loaded_versions(tmp_path) == loaded

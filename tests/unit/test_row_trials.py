@@ -64,6 +64,8 @@ class Server:
     takes_s: float = 0.0
     now_s: float = 0.0
     sizes: list[int] = field(default_factory=list)
+    second: Function | None = None  # what version 2 does, where it is another
+    tried: set[str] = field(default_factory=set)
 
     async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
         if not self.tells:
@@ -87,7 +89,9 @@ class Server:
         self.now_s += self.takes_s
         if self.meets is not None:
             raise self.meets
-        found = self.does(decoded(given)).astype(np.float32)
+        self.tried.add(served.version)
+        does = self.second if self.second and served.version == "2" else self.does
+        found = does(decoded(given)).astype(np.float32)
         outputs = (encoded("y", self.gives, found),)
         return OneFrame(encode_response(TensorReply(MODEL, "1", outputs)))
 
@@ -112,11 +116,12 @@ class Site:
     def __init__(self, server: Server, **declared: Any) -> None:
         told = {"canary": True, **declared}
         zone = told.pop("zone", Zone.ONPREM)
+        served = ServedModel(MODEL, versions=told.pop("versions", {}))
         self.server = server
         self.place: Any = Place(server, zone, told.pop("endpoint_canary", None))
         self.catalog = Catalog(
             {MODEL: CatalogModel(MODEL, "infer", ("gpu",), **told)},
-            {"gpu": Endpoint("gpu", zone, server.kind, {MODEL: ServedModel(MODEL)})},
+            {"gpu": Endpoint("gpu", zone, server.kind, {MODEL: served})},
         )
         self.learnt: list[Execution] = []
         self.anew()
@@ -296,6 +301,19 @@ async def test_what_was_tried_counts_until_the_model_is_another() -> None:
     server.config.parameters["other"].string_value = "code"
     await site.look()
     assert not site.apart()
+
+
+@pytest.mark.parametrize(
+    ("there", "tried", "apart"),
+    [(("1", "2"), {"1", "2"}, True), (("1",), {"1"}, False), (("3",), {""}, False)],
+)
+async def test_each_version_of_a_split_that_is_there_is_tried(
+    there: tuple[str, ...], tried: set[str], apart: bool
+) -> None:
+    server = Server(versions=there, second=softmax)
+    site = Site(server, versions={"1": 50.0, "2": 50.0})
+    assert await site.look()
+    assert (server.tried, site.apart()) == (tried, apart)
 
 
 async def test_a_server_that_tells_nothing_has_one_call_at_a_time() -> None:

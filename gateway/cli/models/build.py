@@ -7,18 +7,21 @@ import contextlib
 import importlib
 import re
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from gateway.cli import console
-from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, reporting
-from gateway.models import declaration
+from gateway.cli.models import SUBCOMMANDS, add_repository, chosen, reporting, serving
+from gateway.config import ConfigError
+from gateway.models import versions
+from gateway.models.adoption import exported
+from gateway.models.declaration import Declaration
 from gateway.models.failures import ModelCommandFailed, WrongModel
 
 if TYPE_CHECKING:
+    from gateway.models.variants import build
     from gateway.models.variants.engines import EngineBuilder
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -28,11 +31,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "build",
         help="optimise and compile a model; or add one from an ONNX file",
-        description="NAME: check, optimise and compile a model that is declared. FILE.onnx with "
-        "--as NAME: add it to the repository first, verified, as a new model or a new version.",
+        description="NAME: check, optimise and compile a model that is declared. FILE.onnx, or a "
+        "folder with one, with --as NAME: add it to the repository first, verified, as a new model "
+        "or a new version.",
     )
-    parser.add_argument("what", metavar="NAME|FILE.onnx")
-    parser.add_argument("--as", dest="name", metavar="NAME", help="what FILE.onnx is to be called")
+    parser.add_argument("what", metavar="NAME|FILE.onnx|FOLDER")
+    parser.add_argument("--as", dest="name", metavar="NAME", help="what the file is to be called")
     parser.add_argument("--declaration", type=Path, metavar="FILE", help="its model.yaml")
     parser.add_argument(
         "--tokenizer", type=Path, metavar="FILE", help="a tokenizer.json: the model takes text"
@@ -48,20 +52,22 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--no-profile", action="store_true", help="measure no curve afterwards")
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     add_repository(parser)
+    serving.add_options(parser)
     parser.set_defaults(run=run)
 
 
 @reporting
 def run(args: argparse.Namespace) -> int:
-    results: dict[str, Any] = {}
-    from_file = args.what.endswith(".onnx")
+    from_file = args.name is not None or args.what.endswith(exported.SUFFIXES)
     name = _name(args, from_file)
+    settings = serving.settings_target(args) if from_file else None
     with console.progress() as report:
-        if from_file:
-            results["added"] = _added(args, name, report)
-        (directory,) = chosen(args.repository, [name])
-        declared = declaration.load(directory / declaration.FILE)
-        results |= {"model": name, "files": _built(args, directory, declared, report)}
+        results: dict[str, Any] = {"model": name}
+        results |= (_added if from_file else _built)(args, name, report)
+        if settings is not None:
+            report("serving it")
+            declared = versions.declared(args.repository / name)
+            results |= _served(args, declared, results["added"]["version"], settings)
     if from_file and not args.no_profile:
         results["profiled"] = _profiled(args, name)
     if args.json:
@@ -82,34 +88,75 @@ def _name(args: argparse.Namespace, from_file: bool) -> str:
 
 
 def _added(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
-    from gateway.models import adopt, draft  # ONNX Runtime takes a second to import
+    from gateway.models.adoption import adopt, draft  # ONNX Runtime takes a second to import
 
     given = draft.DraftDetails(name, args.about, args.licence, args.tokenizer)
     for path in (args.tokenizer, args.declaration):
         if path is not None and not path.is_file():
             raise WrongModel(f"{path}: is not there")
-    done = adopt.adopt(args.repository, Path(args.what), given, args.declaration, report)
-    declared = declaration.load(done.directory / declaration.FILE)
-    return {
+    builders = _builders(args.engine)
+    done = adopt.adopt(
+        args.repository, Path(args.what), given, args.declaration, report, builders,
+        _optional(args.engine, builders),
+    )  # fmt: skip
+    added = {
         "directory": str(done.directory),
         "version": done.version,
         "drafted": done.drafted,
-        "settings": {"models": adopt.declared_settings(declared)},
         "verified": done.verified.as_json(),
         "unbatched": done.unbatched and str(done.unbatched),
     }
+    return {"added": added, **_as_json(done.built)}
 
 
-def _built(
-    args: argparse.Namespace, directory: Path, declared: declaration.Declaration, report: Any
-) -> list[dict[str, Any]]:
+def _served(
+    args: argparse.Namespace, declared: Declaration, version: int, settings: serving.SettingsTarget
+) -> dict[str, Any]:
+    """Running servers first: a gateway that follows its settings finds the model there."""
+    from gateway.models.adoption import adopt  # as above
+
+    updated = serving.load(args, declared.name, version)
+    entry = adopt.declared_settings(declared, settings.endpoint)
+    result: dict[str, Any] = {
+        "settings": {"models": entry},
+        "settings_file": settings.path and str(settings.path),
+        "serving": list(updated.serving),
+        "later": list(updated.later),
+        "entry": settings.block(entry, args.repository),
+    }
+    if settings.path is None or args.print_entry:
+        return result
+    try:
+        result["written"] = settings.add(declared.name, entry[declared.name])
+    except (ConfigError, OSError) as exc:
+        return {**result, "not_written": str(exc)}
+    if updated.serving:
+        answer = serving.gateway_serving(settings.path, declared.name, version)
+        result["gateway"], result["confirmed"] = answer or (None, False)
+    return result
+
+
+def _built(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
     from gateway.models.variants import build  # as above
 
-    made = build.build(directory, declared, _builders(args.engine), report)
-    return [
+    (directory,) = chosen(args.repository, [name])
+    declared = versions.declared(directory)
+    builders = _builders(args.engine)
+    optional = _optional(args.engine, builders)
+    return _as_json(build.build(directory, declared, builders, report, optional))
+
+
+def _as_json(built: build.BuildResult) -> dict[str, Any]:
+    files = [
         {"file": m.file, "precision": m.precision.value, "bytes": m.size_bytes, **m.facts}
-        for m in made
+        for m in built.files
     ]
+    return {"files": files, "left_out": dict(built.left_out)}
+
+
+def _optional(wanted: Sequence[str] | None, builders: Sequence[EngineBuilder]) -> set[str]:
+    """Builders that nobody asked for by name."""
+    return {builder.name for builder in builders} if wanted is None else set()
 
 
 def _builders(wanted: Sequence[str] | None) -> list[EngineBuilder]:
@@ -150,6 +197,8 @@ def _print(results: Mapping[str, Any]) -> None:
             )
             line += f", {file['engine']['builder']} {file['engine']['builder_version']}: {shapes}"
         console.err.print(line, markup=False)
+    for name, why in results["left_out"].items():
+        console.err.print(f"  {name} is left out: {why}", markup=False)
     if (added := results.get("added")) is None:
         return
     console.err.print(f"  verified: {added['directory']}, version {added['version']}", markup=False)
@@ -163,6 +212,26 @@ def _print(results: Mapping[str, Any]) -> None:
         console.err.print(
             f"  served without dynamic batching; rows are {added['unbatched']}", markup=False
         )
-    console.err.print("  to serve it, add to the settings:", markup=False)
-    text = yaml.safe_dump(added["settings"], sort_keys=False, default_flow_style=None)
-    console.err.print("".join(f"    {line}\n" for line in text.splitlines()), end="", markup=False)
+    _print_served(results)
+
+
+def _print_served(results: Mapping[str, Any]) -> None:
+    file = results["settings_file"]
+    lines = [f"{url} has loaded it" for url in results["serving"]]
+    lines += [f"{url} takes it from its next start on (reload: false)" for url in results["later"]]
+    if "written" in results:
+        lines += [f"{file}: {'has its entry now' if results['written'] else 'names it already'}"]
+    if gateway := results.get("gateway"):
+        follows = "follows its settings, and tells nobody without a key whether it serves it"
+        lines += [f"{gateway} {'serves it' if results['confirmed'] else follows}"]
+    elif "written" in results and results["serving"]:
+        lines += [f"no gateway of {file} has taken it yet; SIGHUP makes one read its settings"]
+    for line in lines:
+        console.err.print(f"  {line}", markup=False)
+    if "written" in results:
+        return
+    if why := results.get("not_written"):
+        console.err.print(f"  {file}: {why}; add by hand:", markup=False)
+    else:
+        console.err.print(f"  to serve it, {'add to' if file else 'make'} the settings:")
+    console.err.print(textwrap.indent(results["entry"], "    "), end="", markup=False)

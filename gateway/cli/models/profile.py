@@ -17,7 +17,7 @@ from gateway.cli.models import add_repository, chosen, reporting
 from gateway.endpoints.triton import TritonServerError
 from gateway.endpoints.triton.server.options import TritonOptions
 from gateway.endpoints.triton.server.server import TritonServer
-from gateway.models import declaration, profiling
+from gateway.models import profiling, versions
 from gateway.models.declaration import Declaration
 from gateway.models.profiling import ModelProfile, load, run
 
@@ -72,7 +72,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def measure(directory: Path, plan: run.ProfilingPlan, url: str | None = None) -> ModelProfile:
     """Of the model in a repository's directory. Raises TritonServerError and ModelFailed."""
-    model = declaration.load(directory / declaration.FILE)
+    model = versions.declared(directory)
 
     async def work(progress: Callable[[], None]) -> ModelProfile:
         async with contextlib.AsyncExitStack() as stack:

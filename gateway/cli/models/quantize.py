@@ -6,7 +6,7 @@ import argparse
 
 from gateway.cli import console
 from gateway.cli.models import add_repository, chosen, reporting
-from gateway.models import declaration
+from gateway.models import versions
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from gateway.models.variants import quantize  # ONNX Runtime takes a second to import
 
     (directory,) = chosen(args.repository, [args.name])
-    declared = declaration.load(directory / declaration.FILE)
+    declared = versions.declared(directory)
     method = args.method or declared.quantization.method
     with console.progress() as report:
         quantized = quantize.quantize(directory, declared, method, report)

@@ -24,16 +24,15 @@ def run(args: argparse.Namespace) -> int:
         check_name(args.name)
         with workshop.opened(args.repository, args.name) as shop:
             servers = registry.find_servers(args)()
-            installing.recover(shop, own_declaration(shop), servers)
-            declared = own_declaration(shop)
+            installing.recover(shop, servers)
             before = max(shop.versions(), default=None)
-            if declared is None:
+            if own_declaration(shop) is None:
                 raise RegistryError(f"there is no model {args.name} in {args.repository}")
             updated = installing.ServersUpdated()
             if args.dry_run:
                 version = installing.chosen(shop, args.to)
             else:
-                version, updated = installing.roll_back(shop, args.to, declared, servers)
+                version, updated = installing.roll_back(shop, args.to, servers)
             out = shop.withdrawn()
     except RegistryError as exc:
         return registry.failed(exc, args)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gateway.cli import console
 from gateway.cli.models import add_repository, chosen, reporting
-from gateway.models import declaration
+from gateway.models import versions
 from gateway.models.failures import WrongModel
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     results = []
     with console.progress() as report:
         for directory in chosen(args.repository, args.names):
-            declared = declaration.load(directory / declaration.FILE)
+            declared = versions.declared(directory)
             try:
                 results.append(verify.verify(directory, declared, report, args.update))
             except WrongModel as exc:

@@ -6,7 +6,7 @@ import argparse
 
 from gateway.cli import console
 from gateway.cli.models import chosen, registry
-from gateway.models import declaration as declarations
+from gateway.models import versions
 from gateway.models.registry import RegistryError
 from gateway.models.registry.warming import warm
 
@@ -21,7 +21,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     (directory,) = chosen(args.repository, [args.name])
-    declared = declarations.load(directory / declarations.FILE)
+    declared = versions.declared(directory, args.version)
     try:
         servers = registry.find_servers(args)()
         if not servers:

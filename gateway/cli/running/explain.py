@@ -97,7 +97,8 @@ def _print_trace(trace: dict[str, Any]) -> None:
     for e in trace["endpoints"]:
         why = vetoes.get(e["endpoint"]) or e["why_not"]
         state = f"no: {why}" if why else f"{e['predicted_ms']:g} ms, {e['waiting']} waiting"
-        put(f"  {e['endpoint']} ({e['zone']}): {state}", markup=False)
+        version = f", version {e['version']}" if e["version"] else ""
+        put(f"  {e['endpoint']} ({e['zone']}{version}): {state}", markup=False)
     if trace["decision"]:
         d = trace["decision"]
         put(f"-> [bold]{d['zone']}[/], ", end="")

@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     absent = list(trial.absent_models(settings))
     misnamed = list(trial.unknown_key_models(settings))
+    unloaded = sorted(trial.unloaded_versions(settings))
     public = {name: m.public_reason for name, m in settings.models.items() if m.public}
     homeless = sorted(name for name, places in models.items() if not places["onprem"])
     if args.json:
@@ -71,6 +72,9 @@ def run(args: argparse.Namespace) -> int:
                 "owners": owners(settings),
                 "hazards": problems,
                 "absent_models": [{"endpoint": e, "model": m} for e, m in absent],
+                "unloaded_versions": [
+                    {"endpoint": e, "model": m, "version": v} for e, m, v in unloaded
+                ],
                 "unknown_key_models": [{"key": k, "model": m} for k, m in misnamed],
             }
         )
@@ -92,6 +96,13 @@ def run(args: argparse.Namespace) -> int:
         console.err.print(line, markup=False)
     for endpoint, model in absent:
         line = f"{endpoint}: its repository has no model {model}: calls of it fail there"
+        console.err.print("[yellow]warning:[/] ", end="")
+        console.err.print(line, markup=False)
+    for endpoint, model, version in unloaded:
+        line = (
+            f"{endpoint}: {model}: its server does not load version {version}, whose calls go to "
+            "another; see loaded_versions of its model.yaml"
+        )
         console.err.print("[yellow]warning:[/] ", end="")
         console.err.print(line, markup=False)
     for key, model in misnamed:

@@ -16,6 +16,7 @@ from gateway.accounting.ledger.opening import reachable
 from gateway.app.gateway import Gateway
 from gateway.config import ConfigError, Settings
 from gateway.endpoints.triton.installation import Installation
+from gateway.endpoints.triton.repository import loaded_versions
 from gateway.endpoints.triton.supervisor import check_repository
 from gateway.protocols.listeners import listener_files, refuse_key_logging
 from gateway.protocols.tls import server_context
@@ -49,6 +50,19 @@ def absent_models(settings: Settings) -> Iterator[tuple[str, str]]:
             directory = (endpoint.repository or Path("models")).joinpath(wanted)
             if "/" in wanted or not directory.is_dir():
                 yield served.endpoint, wanted
+
+
+def unloaded_versions(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """(endpoint, model, version): versions that calls are split among, and that an embedded server
+    does not load."""
+    for name, model in settings.models.items():
+        for served in model.served_by:
+            endpoint = settings.endpoints[served.endpoint]
+            there = served.model or name
+            if endpoint.embedded and model.versions and "/" not in there:
+                loaded = loaded_versions((endpoint.repository or Path("models")) / there)
+                for version in model.versions.keys() - loaded:
+                    yield served.endpoint, there, version
 
 
 def unknown_key_models(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -31,6 +31,7 @@ from gateway.cluster.workers.worker import shared_bytes
 from gateway.config import ConfigError, Settings
 from gateway.core import ambient
 from gateway.endpoints.triton.supervisor import Progress, TritonSupervisor
+from gateway.models.registry.fallback import VersionFallback
 from gateway.protocols.listeners import bound, refuse_key_logging
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,12 @@ class Parent:
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._keeper = TritonSupervisor(
-            settings, ambient.monotonic_s, progress, self._spawn, self._server_restarted
+            settings,
+            ambient.monotonic_s,
+            progress,
+            self._spawn,
+            self._server_restarted,
+            VersionFallback,
         )
         self._answers: dict[int, dict[str, int]] = {}
         self._workers: dict[int, _Worker] = {}

@@ -25,7 +25,9 @@ from gateway.config.section import (
 from gateway.config.sections.endpoints import EndpointSettings
 from gateway.core.operations.registry import task_operations, tasks
 from gateway.core.operations.tensors import INFER
-from gateway.core.types import place_name
+from gateway.core.types import Zone, place_name
+
+Version = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$")]
 
 
 class ServedBySettings(Section):
@@ -82,6 +84,11 @@ class ModelSettings(Section):
     tensors: Literal["clear", "restricted"] = Field(
         "restricted", description="the class of every input that is not declared text"
     )
+    versions: Mapping[Version, NotNegative] = Field(
+        {},
+        description="versions of on-prem servers that its calls are split among, each with its "
+        "weight",
+    )
     latency_budget_ms: Positive | None = None
     max_batch: Count = Field(1, description="calls that the server executes as one batch")
     rows_independent: bool | None = Field(
@@ -116,6 +123,12 @@ class ModelSettings(Section):
                 served,
             )
             endpoints.add(endpoint)
+
+    @model_validator(mode="after")
+    def _splits_calls(self) -> ModelSettings:
+        if self.versions and not any(self.versions.values()):
+            raise Contradiction(("versions",), "no version has a weight above 0")
+        return self
 
     @model_validator(mode="after")
     def _says_why_public(self) -> ModelSettings:
@@ -164,6 +177,11 @@ def check_served_by(
     name: str, model: ModelSettings, endpoints: Mapping[str, EndpointSettings]
 ) -> None:
     pairs: set[tuple[str, str]] = set()
+    zones = {endpoints[s.endpoint].zone for s in model.served_by if s.endpoint in endpoints}
+    if model.versions and Zone.ONPREM not in zones:
+        raise Contradiction(
+            ("models", name, "versions"), "only on-prem servers have versions, and none serves it"
+        )
     one_name = len({served.model or name for served in model.served_by}) == 1
     for i, served in enumerate(model.served_by):
 
@@ -172,6 +190,11 @@ def check_served_by(
 
         if served.endpoint not in endpoints:
             raise wrong("endpoint", f"no endpoint {served.endpoint!r}; {known(endpoints)}")
+        onprem = endpoints[served.endpoint].zone is Zone.ONPREM
+        if model.versions and onprem and served.version:
+            raise wrong("version", f"contradicts models.{name}.versions; drop one")
+        if model.versions and onprem and not KINDS[endpoints[served.endpoint].kind].tensors:
+            raise wrong("endpoint", f"{served.endpoint!r} has no versions to split calls among")
         there = served.endpoint, served.model or name
         if there in pairs:
             raise wrong("endpoint", f"{served.endpoint!r} is listed twice with model {there[1]!r}")

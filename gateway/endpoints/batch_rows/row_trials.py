@@ -196,14 +196,16 @@ class _Run:
 def trial_rows(inputs: Sequence[Input]) -> list[Batch]:
     generator = np.random.default_rng(_SEED)
     return [
-        {
-            given.name: row_trial.values(
-                number, (1, *_sizes(given)), _numpy(given.datatype), None, generator
-            )
-            for given in inputs
-        }
+        {given.name: _row(number, given, generator) for given in inputs}
         for number in range(row_trial.ROWS)
     ]
+
+
+def _row(number: int, given: Input, generator: np.random.Generator) -> Array:
+    shape = (1, *_sizes(given))
+    values = row_trial.values(number, shape, _numpy(given.datatype), None, generator)
+    free = [at for at, size in enumerate(given.dims, 1) if size < 0]
+    return row_trial.padded(number, values, free)
 
 
 def encoded(name: str, datatype: str, values: Array) -> Tensor:

@@ -15,6 +15,7 @@ from gateway.core import ambient
 from gateway.core.errors import EgressForbidden
 from gateway.core.reply import ReplyStream, RestBody
 from gateway.core.types import CLEAR, CLOUD, Classification, Decision, InferenceRequest, ServedModel
+from gateway.endpoints.connectors.version_split import open_split
 
 _set = object.__setattr__  # of what nobody can change afterwards
 
@@ -100,4 +101,6 @@ class OnPremDoor:
         self._connector = connector
 
     def infer(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:
+        if served.versions:
+            return open_split(self._connector.open, request, served)
         return self._connector.open(request, served)

@@ -35,7 +35,7 @@ def config_canary(config: Any) -> TensorCall:
         _tensor(
             given.name,
             _datatype(given.data_type),
-            (*((1,) if config.max_batch_size else ()), *(given.reshape.shape or given.dims)),
+            (*((1,) if config.max_batch_size else ()), *given.dims),
         )
         for given in config.input
         if not given.optional

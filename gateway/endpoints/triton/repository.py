@@ -59,6 +59,23 @@ def _in_config(path: Path) -> Iterator[Hazard]:
         )
 
 
+def loaded_versions(directory: Path) -> set[str]:
+    """Those of a model's versions that a server loads, by the policy in its config.pbtxt."""
+    there = {int(p.name) for p in directory.glob("[1-9]*") if p.is_dir() and p.name.isdecimal()}
+    config = model_config_pb2.ModelConfig()
+    try:
+        text = (directory / "config.pbtxt").read_text(encoding="utf-8")
+        text_format.Parse(text, config, allow_unknown_field=True)
+    except (OSError, ValueError, text_format.ParseError):
+        return set()
+    policy = config.version_policy
+    if policy.HasField("specific"):
+        there &= set(policy.specific.versions)
+    elif not policy.HasField("all"):
+        there = set(sorted(there)[-(policy.latest.num_versions or 1) :])
+    return {str(version) for version in there}
+
+
 CACHED = (
     "response_cache is on: Triton would keep what callers were answered, restricted data among it, "
     "and give it to whoever asks the same; drop it"

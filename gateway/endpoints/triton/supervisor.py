@@ -19,7 +19,7 @@ from gateway.endpoints.triton.server.states import Backoff, ServerState
 if TYPE_CHECKING:
     from gateway.endpoints.triton.providers import Provided
     from gateway.endpoints.triton.server.ports import TritonPorts
-    from gateway.endpoints.triton.server.server import TritonServer
+    from gateway.endpoints.triton.server.server import FallBack, TritonServer
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,9 @@ class SupervisorPort(Protocol):
 
 
 class TritonSupervisor:
-    """`spawn` runs a coroutine beside; `restarted` counts; `moved` is told of a server that came up
-    or went down, and `heard` says how many answers an endpoint has given."""
+    """`spawn` runs a coroutine beside; `restarted` counts; `fall_back` is made for each repository;
+    `moved` is told of a server that came up or went down, and `heard` says how many answers an
+    endpoint has given."""
 
     def __init__(
         self,
@@ -68,7 +69,9 @@ class TritonSupervisor:
         progress: Progress,
         spawn: Callable[[Any], None],
         restarted: Callable[[], None],
+        fall_back: Callable[[Path], FallBack],
     ) -> None:
+        self._fall_back = fall_back
         self._settings = settings
         self._clock = clock
         self._progress = progress
@@ -106,6 +109,7 @@ class TritonSupervisor:
                 on_loading=self._loading,
                 on_silent=self._restarted,
                 heard=functools.partial(self._heard, name),
+                fall_back=self._fall_back(repository),
             )
             self._progress(f"starting Triton over {repository}")
             await stack.enter_async_context(server)

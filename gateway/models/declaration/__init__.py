@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gateway.config import ConfigError
-from gateway.config.section import Contradiction, Name, Section, known
+from gateway.config.section import Contradiction, Count, Name, Section, known
 from gateway.config.validation import validated
 from gateway.core import yaml_document
 from gateway.models.declaration.canary import CanaryDeclaration, check_row
@@ -31,6 +31,7 @@ from gateway.models.declaration.tensors import (
     Precision,
     RangeDeclaration,
     TensorDeclaration,
+    TensorName,
 )
 from gateway.models.declaration.variants import (
     AccuracyDeclaration,
@@ -68,8 +69,8 @@ class Declaration(Section):
     licence: str = Field(min_length=1)
     source: SourceDeclaration
     task: Literal["infer", "embeddings", "generate"] = "infer"
-    inputs: Mapping[Name, TensorDeclaration] = Field(min_length=1)
-    outputs: Mapping[Name, TensorDeclaration] = Field(min_length=1)
+    inputs: Mapping[TensorName, TensorDeclaration] = Field(min_length=1)
+    outputs: Mapping[TensorName, TensorDeclaration] = Field(min_length=1)
     batch: RangeDeclaration | None = Field(None, description="rows of a batch; None: no batches")
     axes: Mapping[AxisName, RangeDeclaration] = Field(default_factory=dict)
     graph: GraphDeclaration | None = None
@@ -78,6 +79,7 @@ class Declaration(Section):
     quantization: QuantizationDeclaration = QuantizationDeclaration()
     verify: VerifyDeclaration = VerifyDeclaration()
     batching: BatchingDeclaration = BatchingDeclaration()
+    loaded_versions: Count = Field(1, description="so many of the latest are loaded at once")
     decoupled: bool = False
     parameters: Mapping[Name, str] = Field(default_factory=dict, description="of the pbtxt")
     targets: Mapping[ServingTarget, TargetDeclaration] = Field(min_length=1)
@@ -191,15 +193,16 @@ class Declaration(Section):
         return self
 
 
-def load(path: Path) -> Declaration:
-    """Of a model.yaml. Raises ConfigError, each line `file:line: key: what to do`."""
+def load(path: Path, model: Path | None = None) -> Declaration:
+    """Of a model.yaml in the directory of a model, or, where `model` is that, of one below it.
+    Raises ConfigError, each line `file:line: key: what to do`."""
     if path.exists() and not path.read_bytes().strip():
         raise ConfigError(f"{path}:1: the file is empty; it needs at least a name and its tensors")
     declared = validated(yaml_document.read(path), Declaration)
-    if declared.name != path.absolute().parent.name:
+    directory = (model or path.parent).absolute().name
+    if declared.name != directory:
         raise ConfigError(
-            f"{path}: name: {declared.name!r} is not the name of its directory, "
-            f"{path.absolute().parent.name!r}"
+            f"{path}: name: {declared.name!r} is not the name of its directory, {directory!r}"
         )
     return declared
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from gateway.config.section import Contradiction, Count, Name, Positive, Section
-from gateway.models.declaration.tensors import TensorDeclaration
+from gateway.config.section import Contradiction, Count, Positive, Section
+from gateway.models.declaration.tensors import TensorDeclaration, TensorName
 
 Scalar = bool | int | float | str
 
@@ -27,8 +27,8 @@ class CanaryOutput(Section):
 class CanaryDeclaration(Section):
     """One small inference whose answer is known: a new version must give it before it serves."""
 
-    inputs: Mapping[Name, CanaryTensor]
-    outputs: Mapping[Name, CanaryOutput] = Field(default_factory=dict)
+    inputs: Mapping[TensorName, CanaryTensor]
+    outputs: Mapping[TensorName, CanaryOutput] = Field(default_factory=dict)
 
 
 def check_row(where: tuple[str, ...], given: CanaryTensor, tensor: TensorDeclaration) -> None:

@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gateway.config.section import Contradiction, Count, Name, Section
+from gateway.config.section import Contradiction, Count, Section
 
 AxisName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,47}$")]
+TensorName = Annotated[str, Field(pattern=r'^[^\x00-\x1f"\\]{1,255}$')]
+"""As exporters make them up, such as `/head/Gemm_output_0` and `_x`; they stand in a pbtxt."""
 Inside = Annotated[str, Field(min_length=1, description="a path inside the model's directory")]
 Free = Literal[-1]  # a size that nothing bounds
 Dims = tuple[Count | Free | AxisName, ...]
@@ -61,17 +63,22 @@ class TensorDeclaration(Section):
     """One input or output, its batch axis left out."""
 
     datatype: DeclaredDatatype
-    dims: Dims = Field(min_length=1, description="sizes; the name of an axis; -1 for any size")
+    dims: Dims = Field(description="sizes; the name of an axis; -1 for any size; [] for one value")
     text: bool = Field(False, description="holds text, which the gateway scans")
     optional: bool = False
     ragged: bool = Field(False, description="rows of unequal sizes may share a batch")
     between: tuple[float, float] | None = Field(None, description="of random values in checks")
 
+    @property
+    def wire_dims(self) -> Dims:
+        """As callers have it: Triton gives one value an axis of size 1."""
+        return self.dims or (1,)
+
 
 class TextDeclaration(Section):
     """Text that is cut into word pieces before the graph sees it."""
 
-    input: Name = Field(description="the model's input of text")
+    input: TensorName = Field(description="the model's input of text")
     tokenizer: Inside = Field("tokenizer.json", description="in the version's directory")
     axis: AxisName = Field(
         description="the axis of the pieces; its max is how many a text may have"
@@ -83,6 +90,6 @@ class GraphDeclaration(Section):
 
     file: Inside = Field("model.onnx", description="in the version's directory")
     precision: Precision = Field(Precision.FP32, description="of the file itself")
-    inputs: Mapping[Name, TensorDeclaration] | None = None
-    outputs: Mapping[Name, TensorDeclaration] | None = None
+    inputs: Mapping[TensorName, TensorDeclaration] | None = None
+    outputs: Mapping[TensorName, TensorDeclaration] | None = None
     text: TextDeclaration | None = None

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from gateway.config.section import Name, NotNegative, Positive, Section
-from gateway.models.declaration.tensors import Inside, Precision
+from gateway.config.section import NotNegative, Positive, Section
+from gateway.models.declaration.tensors import Inside, Precision, TensorName
 
 
 class Metric(StrEnum):
@@ -26,7 +26,9 @@ class AccuracyDeclaration(Section):
 
     metric: Metric
     data: Inside = Field(description="lines of text, or an .npz of inputs (and `label`)")
-    output: Name | None = Field(None, description="the output that is judged; the first one if not")
+    output: TensorName | None = Field(
+        None, description="the output that is judged; the first one if not"
+    )
     largest_loss: NotNegative = Field(description="how far the metric may fall below fp32's")
 
 

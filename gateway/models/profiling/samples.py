@@ -69,7 +69,8 @@ def _request(declaration: Declaration, rows: int, words: int, rng: random.Random
 def _sizes(declaration: Declaration, tensor: TensorDeclaration) -> list[int]:
     """Those of a row; a dynamic axis has its usual size."""
     return [
-        declaration.axes[dim].opt if isinstance(dim, str) else max(1, dim) for dim in tensor.dims
+        declaration.axes[dim].opt if isinstance(dim, str) else max(1, dim)
+        for dim in tensor.wire_dims
     ]
 
 

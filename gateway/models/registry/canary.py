@@ -80,15 +80,16 @@ def _unlike(name: str, declared: TensorDeclaration, got: Tensor, rows: int) -> s
     dims = got.shape[1:] if rows else got.shape
     if rows and got.shape[:1] != (rows,):
         return f"the output {name} has shape {list(got.shape)} for {rows} rows"
-    fits = len(dims) == len(declared.dims) and all(
+    wanted = declared.wire_dims
+    fits = len(dims) == len(wanted) and all(
         not isinstance(want, int) or want < 0 or want == size
-        for want, size in zip(declared.dims, dims, strict=True)
+        for want, size in zip(wanted, dims, strict=True)
     )
-    return None if fits else f"the output {name} is {list(dims)}; declared is {list(declared.dims)}"
+    return None if fits else f"the output {name} is {list(dims)}; declared is {list(wanted)}"
 
 
 def _tensor(name: str, row: CanaryTensor, declared: TensorDeclaration, rows: int) -> Tensor:
-    dims = row.dims or tuple(dim if isinstance(dim, int) else 1 for dim in declared.dims)
+    dims = row.dims or tuple(dim if isinstance(dim, int) else 1 for dim in declared.wire_dims)
     count = math.prod(dims)
     values = row.values if isinstance(row.values, tuple) else (row.values,) * count
     data = _encoded(values, declared.datatype) * max(rows, 1)

@@ -10,6 +10,7 @@ from gateway.endpoints.batch_rows.row_trial import Batch
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.tensors import DeclaredDatatype, TensorDeclaration
 from gateway.models.registry import UnfitVersion
+from gateway.models.registry.fallback import CODE
 
 _KINDS = {
     "tensor(bool)": DeclaredDatatype.BOOL,
@@ -24,7 +25,10 @@ _KINDS = {
 
 
 def check(directory: Path, declaration: Declaration) -> None:
-    """Of every graph in a version's directory. Raises Unfit."""
+    """Of every graph in a version's directory, and whether it has the code that the embedded server
+    runs. Raises Unfit."""
+    if not (directory / CODE).exists():  # guard: R2.code-present
+        raise UnfitVersion(f"the version has no {CODE}, without which the embedded server hangs")
     for path in sorted(directory.rglob("*.onnx")):
         session = _opened(path)
         if declaration.graph is None or path != directory / declaration.graph.file:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.models import configs
+from gateway.config import ConfigError
+from gateway.models import configs, versions
 from gateway.models.declaration import FILE, Declaration
 from gateway.models.registry import RegistryError, UnfitVersion
 from gateway.models.registry.server import Server, ServerError
@@ -39,23 +40,57 @@ def install(
     text: bytes,
     servers: Sequence[Server],
 ) -> ServersUpdated:
-    """Raises Unfit when a server refuses the version; the one before serves then."""
+    """The model.yaml of a further version is its own; that of a first one is the model's. Raises
+    Unfit when a server refuses the version; the one before serves then."""
     fresh = not (workshop.model / FILE).exists()
+    generated = configs_generated(workshop)
     workshop.note(Pending(version, fresh))
+    if not fresh:
+        write(staged / FILE, text)
     workshop.put_in(staged, version)
     if not (workshop.model / CONFIG).exists():
         _describe(workshop, declaration, text)
-    try:
-        updated = confirm(workshop, declaration, version, servers)
-    except ServerError as exc:
-        _undo(workshop, Pending(version, fresh), servers)  # guard: R2.failed-version
-        raise UnfitVersion(
-            f"version {version} of {workshop.name} was taken out again: {exc}. "
-            f"{_what_serves(workshop)}"
-        ) from None
+    elif generated:
+        configs.write(workshop.model, declaration)
+    updated = _confirmed(workshop, Pending(version, fresh), declaration, servers)
     workshop.forget_withdrawn(version)
     workshop.note(None)
     return updated
+
+
+def serve(
+    workshop: Workshop, version: int, fresh: bool, servers: Sequence[Server]
+) -> ServersUpdated:
+    """A version that was built in the repository. Raises Unfit as `install` does."""
+    pending = Pending(version, fresh)
+    workshop.note(pending)
+    declaration = versions.declared(workshop.model, version)
+    updated = _confirmed(workshop, pending, declaration, servers)
+    workshop.note(None)
+    return updated
+
+
+def configs_generated(workshop: Workshop) -> bool:
+    """Whether the configs are those that some version's model.yaml stands for. What people have
+    written by hand stays, whichever version serves."""
+    for number in workshop.versions():
+        with contextlib.suppress(ConfigError):
+            if not configs.stale(workshop.model, versions.declared(workshop.model, number)):
+                return True
+    return False
+
+
+def _confirmed(
+    workshop: Workshop, pending: Pending, declaration: Declaration, servers: Sequence[Server]
+) -> ServersUpdated:
+    try:
+        return confirm(workshop, declaration, pending.version, servers)
+    except ServerError as exc:
+        _undo(workshop, pending, servers)  # guard: R2.failed-version
+        raise UnfitVersion(
+            f"version {pending.version} of {workshop.name} was taken out again: {exc}. "
+            f"{_what_serves(workshop)}"
+        ) from None
 
 
 def confirm(
@@ -73,15 +108,18 @@ def confirm(
     return ServersUpdated(tuple(serving), tuple(later))
 
 
-def recover(workshop: Workshop, declaration: Declaration | None, servers: Sequence[Server]) -> None:
+def recover(workshop: Workshop, servers: Sequence[Server]) -> None:
     """What one that was killed left half done: the version stays if its canary passes now."""
     pending = workshop.pending
     if pending is None:
         return
     if pending.version in workshop.versions():
         try:
-            if declaration is None or not (workshop.model / CONFIG).exists():
+            if not all((workshop.model / name).exists() for name in (FILE, CONFIG)):
                 raise ServerError("its model.yaml and config.pbtxt were not written")
+            declaration = versions.declared(workshop.model, pending.version)
+            if configs_generated(workshop):
+                configs.write(workshop.model, declaration)
             confirm(workshop, declaration, pending.version, servers)
         except ServerError:
             _undo(workshop, pending, servers)
@@ -89,10 +127,12 @@ def recover(workshop: Workshop, declaration: Declaration | None, servers: Sequen
 
 
 def roll_back(
-    workshop: Workshop, to: int | None, declaration: Declaration, servers: Sequence[Server]
+    workshop: Workshop, to: int | None, servers: Sequence[Server]
 ) -> tuple[int, ServersUpdated]:
-    """The version before, or the one that is named, serves. Raises RegistryError."""
+    """The version before, or the one that is named, serves, by its own model.yaml and canary.
+    Raises RegistryError."""
     target = chosen(workshop, to)
+    generated = configs_generated(workshop)
     back = target in workshop.withdrawn() and target not in workshop.versions()
     out = [v for v in reversed(workshop.versions()) if v > target]
     if back:
@@ -100,17 +140,46 @@ def roll_back(
     for version in out:  # the latest first: whatever is served between is whole
         workshop.take_out(version)
     try:
+        declaration = versions.declared(workshop.model, target)
+        if generated:
+            configs.write(workshop.model, declaration)
         return target, confirm(workshop, declaration, target, servers)
-    except ServerError as exc:
+    except (ServerError, ConfigError) as exc:
         for version in reversed(out):
             workshop.bring_back(version)
         if back:
             workshop.take_out(target)
+        if generated:
+            configs.write(workshop.model, versions.declared(workshop.model))
         _reload(workshop, servers)
         raise RegistryError(
             f"version {target} of {workshop.name} does not work either, so nothing was changed: "
             f"{exc}. {_what_serves(workshop)}"
         ) from None
+
+
+def take_out(workshop: Workshop, numbers: Sequence[int]) -> None:
+    """The next server to start serves what is left; none that runs is told."""
+    with _configs_following(workshop):
+        for version in numbers:
+            workshop.take_out(version)
+    workshop.note(None)
+
+
+def bring_back(workshop: Workshop, numbers: Sequence[int]) -> None:
+    """Versions that were taken out, for the next server to start."""
+    with _configs_following(workshop):
+        for version in numbers:
+            workshop.bring_back(version)
+
+
+@contextlib.contextmanager
+def _configs_following(workshop: Workshop) -> Iterator[None]:
+    """Behind a change of versions the generated configs are those of the one that serves then."""
+    generated = configs_generated(workshop)
+    yield
+    if generated and workshop.versions():
+        configs.write(workshop.model, versions.declared(workshop.model))
 
 
 def chosen(workshop: Workshop, to: int | None) -> int:
@@ -140,10 +209,13 @@ def _describe(workshop: Workshop, declaration: Declaration, text: bytes) -> None
 
 
 def _undo(workshop: Workshop, pending: Pending, servers: Sequence[Server]) -> None:
+    generated = configs_generated(workshop)
     if pending.version in workshop.versions():
         if pending.fresh:
             (workshop.model / CONFIG).unlink(missing_ok=True)
         workshop.take_out(pending.version)
+    if generated and not pending.fresh:
+        configs.write(workshop.model, versions.declared(workshop.model))
     if pending.fresh:
         (workshop.model / FILE).unlink(missing_ok=True)
         shutil.rmtree(workshop.model / "configs", ignore_errors=True)

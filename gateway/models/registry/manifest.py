@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gateway.core.errors import MalformedBody
-from gateway.models.registry import UnfitVersion
+from gateway.models.registry import DECLARATION, UnfitVersion
 from gateway.protocols import strictjson
 
 MOST_BYTES = 4 << 20  # of a manifest: 10,000 files with the longest names
@@ -62,10 +63,17 @@ class Manifest:
 
 
 def from_directory(
-    model: str, version: int, directory: Path, declaration: bytes, at_s: float
+    model: str,
+    version: int,
+    directory: Path,
+    declaration: bytes,
+    at_s: float,
+    samples: Mapping[str, Path] = MappingProxyType({}),
 ) -> Manifest:
-    """Of a version as it lies in a repository. Raises Unfit for what no manifest may name."""
-    files = {path: read_content(directory / path) for path in stray_files(directory)}
+    """Of a version as it lies in a repository, with its samples, by their paths in it. Raises Unfit
+    for what no manifest may name."""
+    paths = {path: directory / path for path in _version_files(directory)}
+    files = {path: read_content(file) for path, file in {**paths, **samples}.items()}
     _check_paths(list(files))
     if not files:
         raise UnfitVersion(f"{directory} has no files: there is nothing to push")
@@ -87,6 +95,11 @@ def stray_files(directory: Path) -> Iterator[str]:
             yield inside.as_posix()
 
 
+def _version_files(directory: Path) -> Iterator[str]:
+    """Its declaration is not among them: in a registry that lies beside the files."""
+    return (path for path in stray_files(directory) if path != DECLARATION)
+
+
 def read_content(path: Path, sent: Callable[[int], None] = lambda size: None) -> Content:
     digest, size = hashlib.sha256(), 0
     for piece in pieces(path):
@@ -105,12 +118,14 @@ def pieces(content: Path | bytes) -> Iterator[bytes]:
             yield piece
 
 
-def differences(manifest: Manifest, directory: Path) -> list[str]:
-    """What of a directory is not what the manifest says; each a few words."""
-    there = set(stray_files(directory))
-    wrong = [f"{path} is missing" for path in sorted(manifest.files.keys() - there)]
-    wrong += [f"{path} is not in the manifest" for path in sorted(there - manifest.files.keys())]
-    for path in sorted(there & manifest.files.keys()):
+def differences(
+    manifest: Manifest, directory: Path, but: Collection[str] = frozenset()
+) -> list[str]:
+    """What of a directory is not what the manifest says, `but` some paths; each a few words."""
+    named, there = manifest.files.keys() - {*but}, {*_version_files(directory)} - {*but}
+    wrong = [f"{path} is missing" for path in sorted(named - there)]
+    wrong += [f"{path} is not in the manifest" for path in sorted(there - named)]
+    for path in sorted(there & named):
         if read_content(directory / path) != manifest.files[path]:
             wrong.append(f"{path} differs")
     return wrong

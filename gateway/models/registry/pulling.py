@@ -8,9 +8,9 @@ from enum import Enum
 from pathlib import Path
 
 from gateway.config import ConfigError
-from gateway.models import configs
+from gateway.models import configs, versions
 from gateway.models import declaration as declarations
-from gateway.models.declaration import Declaration
+from gateway.models.declaration import Declaration, succession
 from gateway.models.declaration.serving import ServingTarget
 from gateway.models.registry import (
     RegistryError,
@@ -27,6 +27,7 @@ from gateway.models.registry.fetching import Source
 from gateway.models.registry.manifest import Manifest
 from gateway.models.registry.server import Server
 from gateway.models.registry.workshop import Workshop
+from gateway.models.variants import evidence
 
 
 class Stage(Enum):
@@ -82,7 +83,7 @@ def pull(work: Pull, wanted: RequestedVersion) -> Pulled:
     check_name(wanted.model)
     with workshop.opened(work.repository, wanted.model) as shop:
         servers = work.servers()
-        installing.recover(shop, own_declaration(shop), servers)  # guard: R2.pending-canary
+        installing.recover(shop, servers)  # guard: R2.pending-canary
         own = own_declaration(shop)
         work.at(Stage.ASKING, wanted.model)
         version = _version(work, wanted, shop)
@@ -97,8 +98,10 @@ def pull(work: Pull, wanted: RequestedVersion) -> Pulled:
                 f"version {version} would not serve. `spillway models rollback` goes back"
             )
         text = fetching.fetch_declaration(work.source, manifest)
-        declared = own or _declared(text, wanted.model)
-        notes = _compared(declared, text, wanted.model) if own else ()
+        declared = _declared(text, wanted.model)
+        notes: tuple[str, ...] = ()
+        if own is not None:
+            text, declared, notes = _following(shop, own, text, declared)
         if wanted.dry_run:
             return Pulled(wanted.model, version, before, manifest.size, False, notes=notes)
         staging = shop.staging()
@@ -125,14 +128,14 @@ def check_name(name: str) -> None:
 
 
 def own_declaration(shop: Workshop) -> Declaration | None:
-    """Of the model as it is in the repository; None: there is none yet."""
-    path = shop.model / declarations.FILE
+    """Of the version that serves; None: there is no such model yet."""
+    path = versions.declaration_file(shop.model)
     if not path.exists():
         if (shop.model / "config.pbtxt").exists():
             raise RegistryError(f"{path} is missing: declare the model before you pull versions")
         return None
     try:
-        return declarations.load(path)
+        return versions.declared(shop.model)
     except ConfigError as exc:
         raise RegistryError(str(exc)) from None
 
@@ -147,16 +150,25 @@ def _declared(text: bytes, model: str) -> Declaration:
     return declaration
 
 
-def _compared(own: Declaration, text: bytes, model: str) -> tuple[str, ...]:
-    """The model.yaml here stays; one with another interface is another model's."""
-    theirs = _declared(text, model)
-    for what in ("inputs", "outputs", "decoupled", "max_batch"):
-        if getattr(own, what) != getattr(theirs, what):  # guard: R2.same-interface
-            raise UnfitVersion(
-                f"the registry's model.yaml declares other {what} than the one here; a model that "
-                "is called differently needs another name"
-            )
-    return () if own == theirs else ("its model.yaml differs from the one here, which stays",)
+def _following(
+    shop: Workshop, own: Declaration, text: bytes, theirs: Declaration
+) -> tuple[bytes, Declaration, tuple[str, ...]]:
+    """The model.yaml that the version brings, served as the version before is, and what of it is
+    new here."""
+    if (what := succession.other_interface(own, theirs)) is not None:
+        raise UnfitVersion(
+            f"the registry's model.yaml declares other {what} than the one here; a model that "
+            "is called differently needs another name"
+        )
+    local = versions.declaration_file(shop.model).read_text(encoding="utf-8")
+    try:
+        text = succession.pulled_text(text.decode(), local).encode()
+    except ConfigError as exc:
+        raise UnfitVersion(f"the registry's model.yaml: {exc}") from None
+    declared = _declared(text, own.name)
+    new = [key for key in type(own).model_fields if getattr(own, key) != getattr(declared, key)]
+    notes = (f"its model.yaml has its own {', '.join(new)}",) if new else ()
+    return text, declared, notes
 
 
 def _version(work: Pull, wanted: RequestedVersion, shop: Workshop) -> int:
@@ -177,7 +189,10 @@ def _version(work: Pull, wanted: RequestedVersion, shop: Workshop) -> int:
 
 
 def _refuse_another(shop: Workshop, manifest: Manifest) -> None:
-    wrong = manifests.differences(manifest, shop.model / str(manifest.version))
+    """What was measured of it here does not make it another version."""
+    declared = versions.declared(shop.model, manifest.version)
+    measured = {evidence.FILE, declared.verify.golden}
+    wrong = manifests.differences(manifest, shop.model / str(manifest.version), measured)
     if wrong:
         raise RegistryError(
             f"version {manifest.version} of {manifest.model} is here and is not the registry's: "
@@ -198,8 +213,9 @@ def _staged(
     work.at(Stage.CHECKING, f"{manifest.model} {manifest.version}")
     graph.check(staged, declared)  # guard: R2.declared-graph
     own = shop.model / "config.pbtxt"
+    by_hand = own.exists() and not installing.configs_generated(shop)
     generated = configs.pbtxt(declared, ServingTarget.EMBEDDED)
-    (model / "config.pbtxt").write_text(own.read_text() if own.exists() else generated)
+    (model / "config.pbtxt").write_text(own.read_text() if by_hand else generated)
     return staged
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gateway.config import ConfigError
 from gateway.core import ambient
-from gateway.models import declaration as declarations
+from gateway.models import versions
+from gateway.models.declaration import Declaration
 from gateway.models.registry import (
     DECLARATION,
     FILES,
@@ -53,15 +54,18 @@ def push(work: Push, registry: ModelRegistry) -> Pushed:
     model = work.repository / work.model
     version = work.version if work.version is not None else _latest(model)
     directory = model / str(version)
-    text = _declaration(model)
     if not directory.is_dir():
         raise RegistryError(f"{directory} is not there; `spillway models ls` lists what is")
-    manifest = manifests.from_directory(work.model, version, directory, text, work.wall_s())
-    graph.check(directory, declarations.load(model / declarations.FILE))
+    text, declared = _declaration(model, version)
+    samples = _samples(model, version, declared)
+    manifest = manifests.from_directory(
+        work.model, version, directory, text, work.wall_s(), samples
+    )
+    graph.check(directory, declared)
     raw = manifest.encoded()
     manifests.parse(raw, work.model, version)  # what nobody could pull is not pushed
     parts: dict[str, Path | bytes] = {
-        **{f"{FILES}{path}": directory / path for path in manifest.files},
+        **{f"{FILES}{path}": samples.get(path, directory / path) for path in manifest.files},
         DECLARATION: text,
     }
     if work.sign is not None:
@@ -76,16 +80,23 @@ def push(work: Push, registry: ModelRegistry) -> Pushed:
     )  # fmt: skip
 
 
-def _declaration(model: Path) -> bytes:
-    path = model / declarations.FILE
+def _declaration(model: Path, version: int) -> tuple[bytes, Declaration]:
+    path = versions.declaration_file(model, version)
     try:
-        text = path.read_bytes()
-        declarations.load(path)
+        return path.read_bytes(), versions.declared(model, version)
     except OSError:
         raise RegistryError(f"{path} is not there: declare the model before you push it") from None
     except ConfigError as exc:
         raise RegistryError(str(exc)) from None
-    return text
+
+
+def _samples(model: Path, version: int, declared: Declaration) -> dict[str, Path]:
+    """Its golden file, where that lies beside the model's model.yaml. A data set may hold what must
+    not leave: it goes with a version only if it lies in its directory."""
+    golden = declared.verify.golden
+    held = versions.declaration_file(model, version).parent / golden
+    within = (model / str(version) / golden).exists()
+    return {golden: held} if held.exists() and not within else {}
 
 
 def _latest(model: Path) -> int:

@@ -33,6 +33,10 @@ class ServerError(RegistryError):
     """The server did not load a version, or answers it wrongly."""
 
 
+class WrongAnswer(ServerError):
+    """The server answers, and not what is declared."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """One Triton that serves the repository."""
@@ -119,15 +123,15 @@ def _inferred(client: httpx.Client, declaration: Declaration, version: int, rows
         content=body, headers={_HEADER_LENGTH: str(length)},
     )  # fmt: skip
     if answer.status_code != 200:
-        raise ServerError(f"the canary failed: {_why(answer)}")
+        raise WrongAnswer(f"the canary failed: {_why(answer)}")
     header = answer.headers.get(_HEADER_LENGTH)
     try:
         reply = decode_response(RestBody(answer.content, int(header) if header else None))
     except GatewayError as exc:
-        raise ServerError(f"the canary failed: {exc}") from None
+        raise WrongAnswer(f"the canary failed: {exc}") from None
     # guard: R2.canary-answer -> if (problem := ''):
     if problem := canaries.wrong(declaration, reply.outputs, rows):
-        raise ServerError(problem)
+        raise WrongAnswer(problem)
 
 
 def _generated(client: httpx.Client, declaration: Declaration, version: int) -> None:
@@ -135,9 +139,9 @@ def _generated(client: httpx.Client, declaration: Declaration, version: int) -> 
     path = _path(declaration.name, version, "generate_stream")
     answer = _sent(client, "POST", path, json=parameters)
     if answer.status_code != 200 or not answer.text.startswith("data:"):
-        raise ServerError(f"the canary failed: {_why(answer)}")
+        raise WrongAnswer(f"the canary failed: {_why(answer)}")
     if '"error"' in answer.text or not any(f'"{n}"' in answer.text for n in declaration.outputs):
-        raise ServerError("the canary's stream does not have the declared outputs")
+        raise WrongAnswer("the canary's stream does not have the declared outputs")
 
 
 def _sent(client: httpx.Client, method: str, path: str, **more: Any) -> httpx.Response:

@@ -204,3 +204,12 @@ def report(backend: Any, args: Mapping[str, str], session: OrtSession) -> object
     )
     metric.set(1)
     return family, metric
+
+
+def decoded(text: object) -> str:
+    """A string, of bytes. Raises ValueError, which quotes nothing: Python's own message would quote
+    the text, and errors end up in logs."""
+    try:
+        return text.decode("utf-8") if isinstance(text, bytes) else str(text)
+    except UnicodeDecodeError:
+        raise ValueError("text must be UTF-8") from None

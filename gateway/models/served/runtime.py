@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from ort_session import OrtSession, SessionConfig
+from ort_session import OrtSession, SessionConfig, decoded
 
 Tensors = dict[str, npt.NDArray[np.generic]]
 _COLUMNS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
@@ -27,6 +27,8 @@ class Runtime:
         self.session = OrtSession(directory, wanted)
         self._types = {i.name: i.type for i in self.session.session.get_inputs()}
         self._pieces = self._text_pieces(directory)
+        self._scalars = {i.name for i in self.session.session.get_inputs() if i.shape == []}
+        self._strings = {name for name, kind in self._types.items() if "string" in kind}
 
     def _text_pieces(self, directory: Path) -> Any:
         if (text := self.declared["text"]) is None:
@@ -44,21 +46,33 @@ class Runtime:
         for what no row can be."""
         outputs: Tensors = {}
         if self._pieces is None:
-            feed = {name: inputs[name] for name in self._types}
+            feed = {name: self._values(name, inputs[name]) for name in self._types}
         else:
             from text_pieces import COUNTS, counts  # only models that take text carry it
 
             pieces = self._pieces.encoded(inputs[self.declared["text"]["input"]], truncations)
             feed, outputs[COUNTS] = self._feed(pieces), counts(pieces)
         outputs |= self.session.run(feed)
-        return {name: outputs[name] for name in self.declared["outputs"]}
+        return {name: np.atleast_1d(outputs[name]) for name in self.declared["outputs"]}
 
     def _feed(self, pieces: Sequence[Any]) -> Tensors:
-        """Padded to the longest."""
+        """Padded to the longest, by the tokenizer's own token: some models count places by what is
+        none."""
         shape = len(pieces), max(map(len, pieces))
         feed: Tensors = {}
         for name, kind in self._types.items():
-            feed[name] = np.zeros(shape, np.int32 if "int32" in kind else np.int64)
+            filled = self._pieces.pad_id if name == "input_ids" else 0
+            feed[name] = np.full(shape, filled, np.int32 if "int32" in kind else np.int64)
             for row, encoding in enumerate(pieces):
                 feed[name][row, : len(encoding)] = getattr(encoding, _COLUMNS[name])
         return feed
+
+    def _values(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """As the graph takes them: strings as str, of bytes it would take their repr; one value
+        for all rows without the axis that the protocol gives it."""
+        if name in self._scalars:
+            values = values.reshape(())
+        if name not in self._strings:
+            return values
+        texts = [decoded(text) for text in values.ravel()]
+        return np.array(texts, object).reshape(values.shape)

@@ -6,17 +6,22 @@ so that a file that is no model, a compiler that fails or a full disk changes no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from gateway.endpoints.batch_rows.rows import INDEPENDENT, Rows
 from gateway.models import batching, graph, versions
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.tensors import Precision, RangeDeclaration, TensorDeclaration
-from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.samples import data_set, random_batches
-from gateway.models.sessions import Level, Session
+from gateway.models.sessions import Level, Outputs, Session
 from gateway.models.variants import accuracy, evidence, precision, verify
 from gateway.models.variants.engines import EngineBuilder, Shape, ShapeProfile
 
@@ -34,11 +39,24 @@ class BuiltVariant:
     facts: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """`left_out`: why not, by the names of precisions and builders."""
+
+    files: Sequence[BuiltVariant] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
 def build(
-    directory: Path, declared: Declaration, builders: Sequence[EngineBuilder], report: Report
-) -> list[BuiltVariant]:
-    """Every variant that the declaration allows, in the version that is served. Raises ModelFailed;
-    nothing has changed then."""
+    directory: Path,
+    declared: Declaration,
+    builders: Sequence[EngineBuilder],
+    report: Report,
+    optional: Collection[str] = (),
+) -> BuildResult:
+    """Every variant that the declaration allows, in the version that is served. `optional`: names
+    of precisions and builders whose variants are left out where they cannot be made. Raises
+    ModelFailed for any other; nothing has changed then."""
     source = versions.graph_file(directory, declared)
     check(source, declared, report)
     report("trying rows together and alone")
@@ -47,29 +65,59 @@ def build(
     # guard: V1.build-aside versions.staging(source.parent) ->
     #   __import__("contextlib").nullcontext(source.parent)
     with versions.staging(source.parent) as staged:
-        made = [_optimised(source, versions.optimised(directory, declared).name, staged, declared)]
-        report("optimised by ONNX Runtime")
-        graphs = {source_precision(declared): source}
         reference = verify.Reference(directory, declared, {b.suffix: b.load for b in builders})
-        for wanted in declared.precisions:
-            if wanted in _SIXTEEN:
-                report(f"writing {wanted.value}")
-                name = versions.variant(directory, declared, wanted).name
-                graphs[wanted] = staged / name
-                made.append(_sixteen(source, staged / name, wanted, directory, declared))
+        variants = _Variants(declared, reference, staged, optional)
+        own = source_precision(declared)
+        if not graph.external_files(graph.read(source)):  # which an optimised one would share
+            name = versions.optimised(directory, declared).name
+            variants.add(own.value, partial(_optimised, source, name, staged, declared))
+            report("optimised by ONNX Runtime")
+        graphs = {own: source}
+        for wanted in (p for p in declared.precisions if p in _SIXTEEN and p is not own):
+            report(f"writing {wanted.value}")
+            at = staged / versions.variant(directory, declared, wanted).name
+            if variants.add(
+                wanted.value, partial(_sixteen, source, at, wanted, directory, declared)
+            ):
+                graphs[wanted] = at
         graphs |= _quantized(directory, declared)
-        for builder in builders:
-            for wanted, at in graphs.items():
-                report(f"compiling {wanted.value} with {builder.name}")
-                engine = staged / versions.engine(directory, declared, wanted, builder.suffix).name
-                built = builder.build(at, profiles(declared), engine)
-                made.append(_made(engine, wanted, {"engine": built.as_json()}))
-        report("comparing with the reference")
-        made = [_compared(one, staged, reference, declared) for one in made]
+        for builder, (wanted, at) in itertools.product(builders, graphs.items()):
+            report(f"compiling {wanted.value} with {builder.name}")
+            engine = staged / versions.engine(directory, declared, wanted, builder.suffix).name
+            variants.add(builder.name, partial(_engine, builder, wanted, at, engine, declared))
+        made = variants.made
         for one in made:
             versions.place(staged / one.file, source.parent / one.file)
     evidence.add(source.parent, {m.file: {"precision": m.precision.value, **m.facts} for m in made})
-    return made
+    return BuildResult(made, variants.left_out)
+
+
+class _Variants:
+    """Those that are made, each compared with the reference."""
+
+    def __init__(
+        self,
+        declared: Declaration,
+        reference: verify.Reference,
+        staged: Path,
+        optional: Collection[str],
+    ) -> None:
+        self.made: list[BuiltVariant] = []
+        self.left_out: dict[str, str] = {}
+        self._declared, self._reference = declared, reference
+        self._staged, self._optional = staged, optional
+
+    def add(self, name: str, make: Callable[[], BuiltVariant]) -> bool:
+        """Whether it was made. Raises ModelCommandFailed for one that is not optional."""
+        try:
+            one = _compared(make(), self._staged, self._reference, self._declared)
+        except ModelCommandFailed as exc:
+            if name not in self._optional:
+                raise
+            self.left_out[name] = str(exc).replace(f"{self._staged}/", "")
+            return False
+        self.made.append(one)
+        return True
 
 
 def check(source: Path, declared: Declaration, report: Report) -> None:
@@ -80,8 +128,10 @@ def check(source: Path, declared: Declaration, report: Report) -> None:
     if differences := graph.disagreements(signature, declared):  # guard: V1.declared-tensors
         raise WrongModel("\n".join(f"{source}: {line}" for line in differences))
     session = Session(source)
-    for sample in random_batches(declared, declared.verify.seed):
+    for number, sample in enumerate(random_batches(declared, declared.verify.seed)):
         answered = session.run(sample.feed)
+        if number == 0:
+            _check_repeated(source, answered, session.run(sample.feed))
         rows = len(next(iter(sample.feed.values())))
         for name in declared.graph_outputs:
             if declared.batch is not None and len(answered[name]) != rows:  # guard: V1.output-rows
@@ -89,6 +139,16 @@ def check(source: Path, declared: Declaration, report: Report) -> None:
                     f"{source}: output {name} has {len(answered[name])} rows for {sample.name}; "
                     "its first axis must be the batch"
                 )
+
+
+def _check_repeated(source: Path, first: Outputs, second: Outputs) -> None:
+    for name, values in first.items():
+        same = np.array_equal(values, second[name], equal_nan=values.dtype.kind == "f")
+        if not same:  # guard: V1.repeated-answer
+            raise WrongModel(
+                f"{source}: output {name} has two answers to the same input; export it without "
+                "random operators (in PyTorch after `model.eval()`)"
+            )
 
 
 def source_precision(declared: Declaration) -> Precision:
@@ -100,6 +160,13 @@ def _optimised(source: Path, name: str, staged: Path, declared: Declaration) -> 
     """What any processor gains; layouts for this one are made when it is loaded."""
     Session(source, level=Level.EXTENDED, optimised_to=staged / name)
     return _made(staged / name, source_precision(declared), {})
+
+
+def _engine(
+    builder: EngineBuilder, wanted: Precision, source: Path, at: Path, declared: Declaration
+) -> BuiltVariant:
+    built = builder.build(source, profiles(declared), at)
+    return _made(at, wanted, {"engine": built.as_json()})
 
 
 def _sixteen(
@@ -134,6 +201,9 @@ def _compared(
         )
     if check.skipped is not None:
         return one
+    rows = check.rows or INDEPENDENT
+    if rows.rows is Rows.COUPLED and batching.is_requested(declared):  # guard: E4.variant-rows
+        raise GateClosed(f"{declared.name}: {one.file}: {batching.refusal(declared, rows)}")
     facts = {"verified": True, "distance": float(f"{check.off.distance:.3g}")}
     return replace(one, facts={**one.facts, **facts})
 

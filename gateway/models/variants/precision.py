@@ -21,7 +21,7 @@ def written(source: Path, target: Path, precision: Precision) -> None:
         from onnxruntime.transformers import float16  # imports onnx, which is an extra
     except ModuleNotFoundError:
         raise needs("onnx", "models") from None
-    model = graph.read(source)
+    model = graph.weighted(source)
     with warnings.catch_warnings():  # of each value that is cut off at the edge of fp16's range
         warnings.simplefilter("ignore")
         halves = float16.convert_float_to_float16(
@@ -30,7 +30,7 @@ def written(source: Path, target: Path, precision: Precision) -> None:
             op_block_list=[*float16.DEFAULT_OP_BLOCK_LIST, *_IN_32],
         )
     if precision is Precision.BF16:
-        _to_bfloat16(halves, graph.read(source))
+        _to_bfloat16(halves, graph.weighted(source))
     import onnx  # as above
 
     onnx.save(halves, str(target))

@@ -1,5 +1,6 @@
 """Weights in 8 bits: dynamic (activations are scaled as they come) or static (scales from
-calibration), and what that does to size, speed and accuracy. Past the gate nothing is kept.
+calibration), and what that does to size, speed and accuracy. Past the gate, or slower, nothing is
+kept.
 
 Matrix products get signed weights with a scale for each column. Weights in unsigned bytes are
 slower than 32 bits on processors without VNNI (0.9 of the speed for minilm, 1 thread, 2026-11),
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from gateway.models.variants import accuracy, evidence
 
 Method = Literal["dynamic", "static"]
 Report = Callable[[str], None]
+Timer = Callable[[tuple[Session, ...], Sample], Sequence[Sequence[float]]]
+"""The times of each session on one sample, in milliseconds."""
 
 THREADS = 1  # of each session while they are timed; more would race with what else runs here
 ROUNDS = 21
@@ -87,22 +90,43 @@ class Quantized:
         }
 
 
-def quantize(directory: Path, declared: Declaration, method: Method, report: Report) -> Quantized:
-    """Raises GateClosed when accuracy falls past the gate; the file is then not there."""
+def interleaved_ms(sessions: tuple[Session, ...], sample: Sample) -> list[list[float]]:
+    """The times of each, taken in turns so that what else runs here slows all alike."""
+    taken: list[list[float]] = [[] for _ in sessions]
+    for _ in range(ROUNDS + 1):
+        for session, laps in zip(sessions, taken, strict=True):
+            start = monotonic_s()
+            session.run(sample.feed)
+            laps.append((monotonic_s() - start) * 1e3)
+    return [laps[1:] for laps in taken]  # the first one allocates
+
+
+def quantize(
+    directory: Path,
+    declared: Declaration,
+    method: Method,
+    report: Report,
+    timed: Timer = interleaved_ms,
+) -> Quantized:
+    """Raises GateClosed when accuracy falls past the gate or the speed falls at all; what is
+    there stays."""
     source = _source(directory, declared)
     data = data_set(directory, declared)
     at = versions.variant(directory, declared, Precision.INT8)
     versions.swept(at.parent)
     with versions.staging(at.parent) as made:
         report("folding constants")
-        folded = made / "folded.onnx"
-        Session(source, level=Level.BASIC, optimised_to=folded)
+        whole, folded = made / "whole.onnx", made / "folded.onnx"
+        whole.write_bytes(graph.weighted(source).SerializeToString())
+        Session(whole, level=Level.BASIC, optimised_to=folded)
         report(f"writing 8 bits ({method})")
         written = made / at.name
         _write(folded, written, declared, data, method)
-        quantized = _judged(source, written, at, declared, data, method, report)
+        quantized = _judged(source, written, at, declared, data, method, report, timed)
         if quantized.loss > quantized.largest_loss:  # guard: V2.int8-gate
             raise GateClosed(_summary(quantized))
+        if quantized.speedup < 1:  # guard: V2.int8-speed
+            raise GateClosed(_slower(quantized))
         versions.place(written, at)
     evidence.add(at.parent, {at.name: {"precision": "int8", "quantized": quantized.as_json()}})
     return quantized
@@ -187,6 +211,7 @@ def _judged(
     data: DataSet,
     method: Method,
     report: Report,
+    timed: Timer,
 ) -> Quantized:
     assert declared.accuracy is not None
     report("measuring accuracy")
@@ -196,7 +221,7 @@ def _judged(
     metric = declared.accuracy.metric
     report("measuring speed")
     sample = usual_sample(declared)
-    laps = interleaved_ms((before, after), sample)
+    laps = timed((before, after), sample)
     before_ms, after_ms = map(statistics.median, laps)
     return Quantized(
         model=declared.name,
@@ -222,17 +247,6 @@ def usual_sample(declared: Declaration) -> Sample:
     return next(sample for sample in batches if sample.name.endswith("(opt, opt)"))
 
 
-def interleaved_ms(sessions: tuple[Session, ...], sample: Sample) -> list[list[float]]:
-    """The times of each, taken in turns so that what else runs here slows all alike."""
-    taken: list[list[float]] = [[] for _ in sessions]
-    for _ in range(ROUNDS + 1):
-        for session, laps in zip(sessions, taken, strict=True):
-            start = monotonic_s()
-            session.run(sample.feed)
-            laps.append((monotonic_s() - start) * 1e3)
-    return [laps[1:] for laps in taken]  # the first one allocates
-
-
 def _summary(quantized: Quantized) -> str:
     return (
         f"{quantized.model}: int8 ({quantized.method}) loses {quantized.loss:.4f} "
@@ -241,6 +255,14 @@ def _summary(quantized: Quantized) -> str:
         "that model.yaml allows; nothing was kept. Name weights that are to stay in fp32 in "
         "quantization.keep (the first and last layers are the most sensitive), or try the other "
         "method"
+    )
+
+
+def _slower(quantized: Quantized) -> str:
+    return (
+        f"{quantized.model}: int8 ({quantized.method}) takes {1 / quantized.speedup:.2f} times as "
+        f"long as fp32 ({quantized.before_ms:.2f} to {quantized.after_ms:.2f} ms, "
+        f"{quantized.timed_on}); nothing was kept. Try the other method, or a processor with VNNI"
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, graph, versions
@@ -23,7 +24,7 @@ from gateway.models.declaration import Declaration
 from gateway.models.declaration.tensors import Precision
 from gateway.models.failures import WrongModel
 from gateway.models.samples import Cutter, Sample, canary_row, data_set, random_batches
-from gateway.models.sessions import Feed, Level, Outputs, Session
+from gateway.models.sessions import Array, Feed, Level, Outputs, Session
 from gateway.models.variants import evidence
 from gateway.models.variants.engines import ENGINE_SUFFIXES, Loaded
 from gateway.models.variants.engines.kinds import load_runner
@@ -199,9 +200,12 @@ class Reference:
 def _loaded(file: Path, precision: Precision) -> Loaded:
     if file.suffix in ENGINE_SUFFIXES:
         return load_runner(file)
-    if precision is Precision.BF16:
+    try:
+        return Loaded(Session(file).run)
+    except WrongModel:
+        if precision is not Precision.BF16:
+            raise
         return Loaded(why_not="ONNX Runtime has no bf16 on the processor")
-    return Loaded(Session(file).run)
 
 
 def _distance(off: Deviation) -> float:
@@ -213,15 +217,28 @@ def _furthest(
 ) -> Deviation:
     worst = Deviation()
     for name in declared.graph_outputs:
-        one, other = (np.asarray(side[name], np.float64) for side in (outputs, wanted))
+        one, other = (np.asarray(side[name]) for side in (outputs, wanted))
         if one.shape != other.shape:
             return Deviation(float("inf"), name, sample.name)  # guard: V2.output-shape -> continue
-        scale = max(float(np.abs(other).max(initial=0.0)), _TINY)
-        apart = np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0) / scale
-        apart = np.where(np.isfinite(apart), apart, np.inf)  # what is no number is as far as can be
-        row = int(apart.argmax())
-        worst = max(worst, Deviation(float(apart[row]), name, sample.name, row), key=_distance)
+        if not other.size:
+            continue
+        distances = apart(one, other).reshape(len(other) if other.ndim else 1, -1).max(axis=1)
+        row = int(distances.argmax())
+        worst = max(worst, Deviation(float(distances[row]), name, sample.name, row), key=_distance)
     return worst
+
+
+def apart(one: Array, other: Array) -> npt.NDArray[np.float64]:
+    """Of each value, relative to the largest finite one; strings, and values that are no numbers,
+    are alike or as far apart as can be."""
+    if other.dtype == np.dtype(object):
+        return np.where(one == other, 0.0, np.inf)
+    left, right = one.astype(np.float64), other.astype(np.float64)
+    finite = np.isfinite(left) & np.isfinite(right)
+    scale = max(float(np.abs(right[finite]).max(initial=0.0)), _TINY)
+    distances = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0.0, np.inf)
+    distances[finite] = np.abs(left[finite] - right[finite]) / scale
+    return distances
 
 
 # --- the golden file ---
@@ -247,13 +264,21 @@ def _golden_samples(directory: Path, declared: Declaration) -> Iterator[Sample]:
 def _output_facts(outputs: Outputs, declared: Declaration) -> dict[str, Any]:
     facts = {}
     for name in declared.graph_outputs:
-        values = np.asarray(outputs[name], np.float64)
-        facts[name] = {
-            "shape": list(values.shape),
-            "first": [float(f"{v:.6g}") for v in values.ravel()[:GOLDEN_VALUES]],
-            "largest": float(f"{np.abs(values).max(initial=0.0):.6g}"),
-        }
+        facts[name] = _tensor_facts(np.asarray(outputs[name]))
     return facts
+
+
+def _tensor_facts(values: Array) -> dict[str, Any]:
+    first = values.ravel()[:GOLDEN_VALUES]
+    if values.dtype == np.dtype(object):
+        return {"shape": list(values.shape), "first": [str(value) for value in first]}
+    numbers = values.astype(np.float64)
+    largest = np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)
+    return {
+        "shape": list(values.shape),
+        "first": [float(f"{v:.6g}") for v in first.astype(np.float64)],
+        "largest": float(f"{largest:.6g}"),
+    }
 
 
 def _write_golden(directory: Path, declared: Declaration, reference: Session) -> None:
@@ -265,11 +290,13 @@ def _write_golden(directory: Path, declared: Declaration, reference: Session) ->
     }
     with versions.staging(directory) as made:
         (made / "golden").write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
-        versions.place(made / "golden", directory / declared.verify.golden)
+        golden = versions.sample_file(directory, declared.verify.golden)
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        versions.place(made / "golden", golden)
 
 
 def _against_golden(directory: Path, declared: Declaration, reference: Session) -> list[str]:
-    path = directory / declared.verify.golden
+    path = versions.sample_file(directory, declared.verify.golden)
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
         held = {name: dict(sample) for name, sample in samples.items()}
@@ -291,10 +318,9 @@ def _against_golden(directory: Path, declared: Declaration, reference: Session) 
 
 def _against_canary(directory: Path, declared: Declaration, reference: Session) -> list[str]:
     """The answer that model.yaml says its canary has."""
-    samples = {sample.name: sample for sample in _golden_samples(directory, declared)}
-    if declared.canary is None or _CANARY not in samples:
+    answered = canary_answer(directory, declared, reference)
+    if declared.canary is None or answered is None:
         return []
-    answered = reference.run(samples[_CANARY].feed)
     wrong = []
     for name, wanted in declared.canary.outputs.items():
         first = np.asarray(answered[name], np.float64).ravel()[: len(wanted.first)]
@@ -303,17 +329,25 @@ def _against_canary(directory: Path, declared: Declaration, reference: Session) 
         ):
             shown = ", ".join(f"{value:.6g}" for value in first)
             wrong.append(
-                f"{directory / 'model.yaml'}: canary: output {name} begins with {shown}; if these "
-                "weights are right, write that into canary.outputs"
+                f"{versions.declaration_file(directory)}: canary: output {name} begins with "
+                f"{shown}; if these weights are right, write that into canary.outputs"
             )
     return wrong
+
+
+def canary_answer(directory: Path, declared: Declaration, reference: Session) -> Outputs | None:
+    """None where there is no canary, or none that the graph alone can be run on."""
+    first = next(_golden_samples(directory, declared))
+    return reference.run(first.feed) if first.name == _CANARY else None
 
 
 def _alike(before: Any, now: Mapping[str, Any]) -> bool:
     if not isinstance(before, dict) or before.get("shape") != now["shape"]:
         return False
+    if "largest" not in now or "largest" not in before:  # of strings
+        return before == now
     atol = GOLDEN_TOLERANCE * max(float(before["largest"]), _TINY)
-    same = np.allclose(before["first"], now["first"], rtol=0, atol=atol)
+    same = np.allclose(before["first"], now["first"], rtol=0, atol=atol, equal_nan=True)
     return bool(same and np.isclose(before["largest"], now["largest"], rtol=0, atol=atol))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from ort_session import decoded
 from tokenizers import Encoding, Tokenizer
 
 COUNTS = "num_input_tokens"
@@ -54,6 +55,7 @@ class TextPieces:
 
     def __init__(self, tokenizer: Path, most: int) -> None:
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self.pad_id = _pad_id(self._tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._most = most
@@ -63,7 +65,7 @@ class TextPieces:
     ) -> list[Encoding]:
         """`truncations`: of each text; none: all are refused that are too long. Raises ValueError
         with the number of pieces; never with a text."""
-        words = [_decoded(text) for text in texts.ravel()]
+        words = [decoded(text) for text in texts.ravel()]
         pieces = self._tokenizer.encode_batch(words)
         for row, encoding in enumerate(pieces):
             truncation = truncations[row] if truncations else REFUSING
@@ -91,9 +93,8 @@ def counts(pieces: Sequence[Encoding]) -> npt.NDArray[np.int32]:
     return np.array([[len(encoding)] for encoding in pieces], np.int32)
 
 
-def _decoded(text: object) -> str:
-    try:
-        return text.decode("utf-8") if isinstance(text, bytes) else str(text)
-    except UnicodeDecodeError:
-        # Without a cause: Python's own message would quote the text, and errors end up in logs.
-        raise ValueError("text must be UTF-8") from None
+def _pad_id(tokenizer: Tokenizer) -> int:
+    """0 where it has no token for it."""
+    names = ((tokenizer.padding or {}).get("pad_token"), "[PAD]", "<pad>")
+    known = (tokenizer.token_to_id(name) for name in names if name)
+    return next((number for number in known if number is not None), 0)

@@ -37,6 +37,12 @@ def test_a_model_without_a_batch_dimension_gets_none() -> None:
     assert (tensor.shape, tensor.data) == ((2,), bytes(16))
 
 
+def test_what_triton_reshapes_is_sent_as_callers_send_it() -> None:
+    (tensor,) = of("""max_batch_size: 8 input {
+        name: "x" data_type: TYPE_FP32 dims: [4] reshape { shape: [2, 2] } }""").inputs
+    assert tensor.shape == (1, 4)
+
+
 def test_texts_are_empty() -> None:
     (tensor,) = of('input { name: "x" data_type: TYPE_STRING dims: [2] }').inputs
     assert (tensor.datatype, tensor.data) == ("BYTES", bytes(8)), "two lengths of zero"

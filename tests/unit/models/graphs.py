@@ -74,6 +74,66 @@ def embedder(path: Path, *, seed: int = 1, masked: bool = True) -> Path:
     return _saved(path, nodes, inputs, [out], held)
 
 
+def trimmed(path: Path) -> Path:
+    """x [batch, length] -> y [batch, 1]: the sum of a row, by how many columns are in use in any
+    row of the batch."""
+    held = {
+        "along": np.array([1], np.int64),
+        "over": np.array([0], np.int64),
+        "zero": np.array(0, np.float32),
+    }
+    nodes = [
+        helper.make_node("Equal", ["x", "zero"], ["empty"]),
+        helper.make_node("Not", ["empty"], ["filled"]),
+        helper.make_node("Cast", ["filled"], ["used"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMax", ["used"], ["columns"], axes=[0], keepdims=1),
+        helper.make_node("ReduceSum", ["columns", "along"], ["width"]),
+        helper.make_node("ReduceSum", ["x", "along"], ["sum"]),
+        helper.make_node("Div", ["sum", "width"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 1])
+    return _saved(path, nodes, [x], [y], held)
+
+
+def cut_in_halves(path: Path) -> Path:
+    """rows [batch, 4] -> score [batch, 2]. How far the first row is past 20 is multiplied by two
+    constants that are equal in 32 bits, and the difference is added to every row; one of them is
+    cut off where a graph is written in 16 bits."""
+    held = {
+        "mix": np.random.default_rng(3).normal(0, 1, (4, 2)).astype(np.float32),
+        "first": np.array([0], np.int64),
+        **{name: np.array(value, np.float32) for name, value in
+           (("bound", 20), ("large", 131072), ("quarter", 32768), ("four", 4))},
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("MatMul", ["rows", "mix"], ["mixed"]),
+        helper.make_node("Gather", ["mixed", "first"], ["one"], axis=0),
+        helper.make_node("Abs", ["one"], ["size"]),
+        helper.make_node("Sub", ["size", "bound"], ["past"]),
+        helper.make_node("Relu", ["past"], ["excess"]),
+        helper.make_node("Mul", ["excess", "large"], ["product"]),
+        helper.make_node("Mul", ["excess", "quarter"], ["part"]),
+        helper.make_node("Mul", ["part", "four"], ["parts"]),
+        helper.make_node("Sub", ["product", "parts"], ["difference"]),
+        helper.make_node("Add", ["mixed", "difference"], ["score"]),
+    ]
+    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["batch", 4])
+    score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch", 2])
+    return _saved(path, nodes, [rows], [score], held)
+
+
+def noisy(path: Path) -> Path:
+    """rows [batch, 4] -> score [batch, 4]: with noise, as before `model.eval()`."""
+    nodes = [
+        helper.make_node("RandomNormalLike", ["rows"], ["noise"]),
+        helper.make_node("Add", ["rows", "noise"], ["score"]),
+    ]
+    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["batch", 4])
+    score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch", 4])
+    return _saved(path, nodes, [rows], [score], {})
+
+
 def tokenizer(path: Path) -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gateway.models import adopt, declaration
-from gateway.models.draft import DraftDetails
+from gateway.models import declaration
+from gateway.models.adoption import adopt
+from gateway.models.adoption.draft import DraftDetails
 from tests.unit.models import graphs
 
 GATE = """\

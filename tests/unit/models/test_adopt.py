@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gateway.config import ConfigError
-from gateway.models import adopt, configs, declaration, versions
-from gateway.models.draft import DraftDetails
+from gateway.models import configs, declaration, versions
+from gateway.models.adoption import adopt
+from gateway.models.adoption.draft import DraftDetails
 from gateway.models.failures import GateClosed, WrongModel
 from gateway.models.variants import verify
 from tests.unit.models import graphs
@@ -60,17 +60,38 @@ def test_its_owner_can_give_the_declaration(tmp_path: Path) -> None:
 
 def test_a_second_file_is_the_next_version_and_the_first_one_stays(tmp_path: Path) -> None:
     directory = added(tmp_path / "models")
-    before = every_byte(directory / "1")
-    path = directory / declaration.FILE
-    document = yaml.safe_load(path.read_text())
-    del document["canary"]["outputs"]  # whose weights are no longer these
-    path.write_text(yaml.safe_dump(document, sort_keys=False))
     (directory / "1/model.fp16.onnx").write_bytes(b"of the first graph")
+    before = every_byte(directory)
     added(tmp_path / "models", seed=2)
     assert versions.versions(directory) == [1, 2]
-    assert every_byte(directory / "1").items() >= before.items()
+    assert every_byte(directory).items() >= before.items()
     assert not (directory / "2/model.fp16.onnx").exists()
-    assert verify.verify(directory, of(directory), quiet).ok
+
+
+def test_each_version_has_its_own_canary_and_samples(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    path = directory / declaration.FILE
+    path.write_text(path.read_text().replace("licence:", "# ours\nlicence:"))
+    added(tmp_path / "models", seed=2)
+    first, second = versions.declared(directory, 1), versions.declared(directory, 2)
+    assert first.canary is not None
+    assert second.canary is not None
+    assert first.canary.inputs == second.canary.inputs
+    assert first.canary.outputs != second.canary.outputs
+    assert first.source.sha256 != second.source.sha256
+    assert "# ours" in versions.declaration_file(directory, 2).read_text()
+    assert verify.verify(directory, second, quiet).ok
+    (directory / "2").rename(tmp_path / "taken out")
+    assert verify.verify(directory, first, quiet).ok
+
+
+def test_a_word_on_its_rows_is_not_carried_to_another_graph(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    with (directory / declaration.FILE).open("a") as file:
+        file.write("batching: {rows_independent: true, delay_us: 100}\n")
+    added(tmp_path / "models", seed=2)
+    batching = versions.declared(directory).batching
+    assert (batching.rows_independent, batching.delay_us) == (False, 100)
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -102,10 +123,22 @@ def test_a_bad_file_leaves_the_version_that_serves_untouched(how: str, tmp_path:
 
 
 def test_weights_with_another_answer_to_the_canary_are_refused(tmp_path: Path) -> None:
-    added(tmp_path / "models")
+    given = added(tmp_path / "models") / declaration.FILE
     before = every_byte(tmp_path / "models")
+    file = graphs.scores(tmp_path / "other.onnx", seed=2)
     with pytest.raises(GateClosed, match=r"canary: output score begins with .*nothing was added"):
-        added(tmp_path / "models", seed=2)
+        adopt.adopt(tmp_path / "models", file, DraftDetails("scores"), given, quiet)
+    assert every_byte(tmp_path / "models") == before
+
+
+def test_a_declaration_with_another_interface_is_another_models(tmp_path: Path) -> None:
+    text = (added(tmp_path / "models") / declaration.FILE).read_text()
+    given = tmp_path / "mine.yaml"
+    given.write_text(text.replace("max: 32", "max: 64"))
+    before = every_byte(tmp_path / "models")
+    file = graphs.scores(tmp_path / "other.onnx", seed=2)
+    with pytest.raises(WrongModel, match="declares other max_batch than the version before"):
+        adopt.adopt(tmp_path / "models", file, DraftDetails("scores"), given, quiet)
     assert every_byte(tmp_path / "models") == before
 
 

@@ -12,11 +12,12 @@ import yaml
 from gateway.__main__ import main
 from gateway.endpoints.batch_rows.row_trial import Array, Batch
 from gateway.endpoints.batch_rows.rows import Rows
-from gateway.models import adopt, batching, configs, declaration, listing
+from gateway.models import batching, configs, declaration, listing
+from gateway.models.adoption import adopt
+from gateway.models.adoption.draft import DraftDetails
 from gateway.models.declaration import Declaration
 from gateway.models.declaration.serving import ServingTarget
 from gateway.models.declaration.tensors import Precision
-from gateway.models.draft import DraftDetails
 from gateway.models.failures import WrongModel
 from gateway.models.registry import UnfitVersion
 from gateway.models.registry import graph as pulled
@@ -89,6 +90,15 @@ def test_padding_that_counts_is_an_influence(tmp_path: Path) -> None:
     assert done.unbatched is not None
     assert done.unbatched.rows is Rows.COUPLED
     assert DYNAMIC not in pbtxt(done.directory)
+
+
+def test_a_width_that_follows_the_longest_row_is_an_influence(tmp_path: Path) -> None:
+    """Rows without padding use every column, alone and together."""
+    (tmp_path / "models").mkdir()
+    file = graphs.trimmed(tmp_path / "new.onnx")
+    done = adopt.adopt(tmp_path / "models", file, DraftDetails("widths"), None, quiet)
+    assert done.unbatched is not None
+    assert done.unbatched.rows is Rows.COUPLED
 
 
 def test_what_cannot_be_tried_is_served_unbatched(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.models import declaration, versions
+from gateway.models.adoption import adopt, draft
 from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.variants import build, evidence
 from gateway.models.variants.engines import Built, Loaded, ShapeProfile
@@ -49,7 +50,7 @@ def test_a_model_is_optimised_halved_and_compiled_in_every_precision(tmp_path: P
     directory, press = added(tmp_path / "models"), Press()
     made = build.build(directory, of(directory), [press], quiet)
     names = ["model.optimised.onnx", "model.fp16.onnx", "model.fp32.rtx", "model.fp16.rtx"]
-    assert [m.file for m in made] == names
+    assert [m.file for m in made.files] == names
     assert all((directory / "1" / name).exists() for name in names)
     assert [name for name, _ in press.asked] == ["model.onnx", "model.fp16.onnx"]
     known = evidence.read_evidence(directory / "1")
@@ -99,6 +100,34 @@ def test_a_variant_past_the_accuracy_gate_is_not_kept(tmp_path: Path) -> None:
     assert every_byte(tmp_path / "models") == before
 
 
+def test_a_variant_whose_rows_influence_each_other_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    file = graphs.cut_in_halves(tmp_path / "new.onnx")
+    given = draft.DraftDetails("scores")
+    done = adopt.adopt(tmp_path / "models", file, given, None, quiet, [])
+    assert done.unbatched is None
+    assert "fp16.onnx: rows of one batch influence each other" in done.built.left_out["fp16"]
+    assert [p.value for p in of(done.directory).precisions] == ["fp32"]
+    path = done.directory / declaration.FILE
+    path.write_text(path.read_text().replace("precisions: [fp32]", "precisions: [fp32, fp16]"))
+    before = every_byte(done.directory)
+    with pytest.raises(GateClosed, match="rows of one batch influence each other"):
+        build.build(done.directory, of(done.directory), [], quiet)
+    assert every_byte(done.directory) == before
+
+
+def test_a_compiler_that_nobody_named_is_left_out_where_it_fails(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    file, given = graphs.scores(tmp_path / "new.onnx"), draft.DraftDetails("scores")
+    press = Press(fails=True)
+    with pytest.raises(WrongModel, match="the press is stuck"):
+        adopt.adopt(tmp_path / "models", file, given, None, quiet, [press])
+    assert every_byte(tmp_path / "models") == {}
+    done = adopt.adopt(tmp_path / "models", file, given, None, quiet, [press], {"press"})
+    assert done.built.left_out == {"press": "the press is stuck"}
+    assert {m.file for m in done.built.files} >= {"model.optimised.onnx", "model.fp16.onnx"}
+
+
 def test_what_an_interrupted_run_left_is_swept(tmp_path: Path) -> None:
     directory = added(tmp_path / "models")
     left = directory / "1/.staging-killed"
@@ -120,7 +149,7 @@ import resource, sys
 from pathlib import Path
 from tests.unit.models.repositories import of, quiet
 from tests.unit.models.test_build import Press
-from gateway.models import adopt, draft
+from gateway.models.adoption import adopt, draft
 from gateway.models.variants import build
 from gateway.models.failures import ModelCommandFailed
 import signal

@@ -33,6 +33,18 @@ def test_what_is_checked_in_is_what_the_declaration_generates(directory: Path) -
     assert configs.stale(directory, model) == []
 
 
+def test_one_value_for_a_row_has_an_axis_for_callers_alone() -> None:
+    text = MINIMAL.replace(
+        "score: {datatype: FP32, dims: [2]}", "label: {datatype: INT64, dims: []}"
+    )
+    (apart,) = parsed(configs.pbtxt(declaration.parse(text), ServingTarget.EMBEDDED)).output
+    assert (list(apart.dims), apart.HasField("reshape")) == ([1], False)  # Triton has no scalars
+    batched = declaration.parse(text + "batch: {min: 1, opt: 4, max: 16}\n")
+    (label,) = parsed(configs.pbtxt(batched, ServingTarget.EMBEDDED)).output
+    assert (list(label.dims), list(label.reshape.shape)) == ([1], [])
+    assert label.HasField("reshape")
+
+
 @pytest.mark.parametrize("directory", DECLARED, ids=lambda path: path.name)
 def test_triton_reads_what_is_generated_as_it_is_declared(directory: Path) -> None:
     model = declaration.load(directory / declaration.FILE)
@@ -103,3 +115,9 @@ def test_configs_are_written_once_and_what_no_target_wants_goes(tmp_path: Path) 
     assert configs.write(tmp_path, model) == [tmp_path / "config.pbtxt", gone]
     assert configs.write(tmp_path, model) == []
     assert not gone.exists()
+
+
+def test_as_many_versions_are_loaded_as_the_declaration_says() -> None:
+    one, two = (declaration.parse(MINIMAL + more) for more in ("", "loaded_versions: 2\n"))
+    policies = [parsed(configs.pbtxt(d, ServingTarget.EMBEDDED)).version_policy for d in (one, two)]
+    assert [policy.latest.num_versions for policy in policies] == [0, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,76 @@ def test_an_onnx_file_becomes_a_model_in_one_command(
     assert "new:\n" in told  # its entry in the settings
     assert main(["models", "verify", "--repository", str(tmp_path / "models")]) == 0
     assert main(["models", "config", "--check", "--repository", str(tmp_path / "models")]) == 0
+
+
+SETTINGS = """\
+# ours
+endpoints:
+  gpu: {kind: triton, zone: onprem, embedded: true, repository: %s, expected_ms: 20}  # the card
+  other: {kind: openai, zone: cloud, url: "https://api.example.com", api_key: "${NOT_SET_HERE}"}
+models:
+  old: {task: generate, served_by: [{endpoint: other}]}  # of before
+"""
+
+
+def test_its_entry_stands_in_the_settings_and_nothing_else_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository, path = tmp_path / "models", tmp_path / "spillway.yaml"
+    repository.mkdir()
+    text = SETTINGS % repository
+    path.write_text(text)
+    file = graphs.scores(tmp_path / "new.onnx")
+    words = ["models", "build", str(file), "--as", "new", "--no-profile", "--engine", "none"]
+    words += ["--repository", str(repository), "--config", str(path)]
+    assert main(words) == 0
+    entry = "  new:\n    max_batch: 32\n    served_by:\n    - {endpoint: gpu}\n"
+    assert path.read_text() == text + entry
+    assert "has its entry now" in capsys.readouterr().err
+    assert main(words) == 0
+    assert path.read_text() == text + entry
+    assert "names it already" in capsys.readouterr().err
+    path.write_text(text)
+    assert main([*words, "--print-entry"]) == 0
+    assert path.read_text() == text
+    assert textwrap.indent(f"models:\n{entry}", "    ") in capsys.readouterr().err
+
+
+def test_without_settings_it_prints_some_that_work_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    monkeypatch.chdir(tmp_path)
+    file = graphs.scores(tmp_path / "new.onnx")
+    words = ["models", "build", str(file), "--as", "new", "--no-profile", "--engine", "none"]
+    assert main([*words, "--json"]) == 0
+    block = json.loads(capsys.readouterr().out)["entry"]
+    (tmp_path / "spillway.yaml").write_text(block)
+    assert main(["check"]) == 0
+
+
+NOT_WRITTEN = {
+    "an alias": (SETTINGS.replace("models:", "d: &d {}\nmodels: *d\nx:"), 0, "add by hand"),
+    "no endpoint": (SETTINGS.replace("embedded: true", "embedded: false"), 2, "--endpoint"),
+    "no YAML": (SETTINGS + "a: [\n", 2, "not valid YAML"),
+}
+
+
+@pytest.mark.parametrize("how", NOT_WRITTEN)
+def test_settings_that_a_command_cannot_change_stay(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository, path = tmp_path / "models", tmp_path / "spillway.yaml"
+    repository.mkdir()
+    template, code, told = NOT_WRITTEN[how]
+    path.write_text(template.replace("%s", str(repository)))
+    before = path.read_bytes()
+    file = graphs.scores(tmp_path / "new.onnx")
+    words = ["models", "build", str(file), "--as", "new", "--no-profile", "--engine", "none"]
+    assert main([*words, "--repository", str(repository), "--config", str(path)]) == code
+    assert told in " ".join(capsys.readouterr().err.split())
+    assert path.read_bytes() == before
+    assert (repository / "new").exists() is (code == 0)
 
 
 WRONG: tuple[tuple[tuple[str, ...], int, str], ...] = (

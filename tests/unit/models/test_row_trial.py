@@ -155,6 +155,25 @@ def test_one_coupled_output_among_others_is_named() -> None:
     assert "output z is not the same (off by " in verdict.why
 
 
+def test_a_word_for_each_row_is_compared() -> None:
+    def words(x: Array) -> Array:
+        return np.array(["no" if row[0] < 0 else "yes" for row in x], object)
+
+    assert tried(words) == UNCOUPLED
+    verdict = tried(lambda x: words(x - x.mean(axis=0)))
+    assert verdict.rows is Rows.COUPLED
+    assert verdict.why.startswith("output y is not the same for a row")
+
+
+def test_a_padded_row_ends_in_zeros_or_empty_strings() -> None:
+    numbers = np.arange(1, 13).reshape(1, 3, 4)
+    assert row_trial.padded(1, numbers, [1, 2]).tolist() == [[[1, 2, 0, 0], [5, 6, 0, 0], [0] * 4]]
+    assert row_trial.padded(0, numbers, [1, 2]).tolist() == numbers.tolist()
+    texts = np.array([[b"a", b"b"]], object)
+    assert row_trial.padded(4, texts, [1]).tolist() == [[b"a", b""]]
+    assert texts.tolist() == [[b"a", b"b"]]
+
+
 def test_a_model_with_the_same_answer_for_all_says_nothing() -> None:
     verdict = tried(lambda x: np.zeros((len(x), 2), np.float32))
     assert verdict == RowVerdict(Rows.UNTRIED, "its answers are the same for every row tried")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,17 @@ def test_texts_are_cut_at_the_largest_declared_length(tmp_path: Path) -> None:
     graphs.tokenizer(tmp_path / "1/tokenizer.json")
     feed = samples.Cutter(tmp_path, declaration.parse(TEXT))(["spill " * 100, "home"])
     assert feed["input_ids"].shape == (2, 64)
+
+
+def test_texts_are_padded_with_the_tokenizers_own_token(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    at = graphs.tokenizer(tmp_path / "1/tokenizer.json")
+    document = json.loads(at.read_text())
+    words = document["model"]["vocab"]
+    document["model"]["vocab"] = {w: n for w, n in words.items() if w != "[PAD]"} | {"<pad>": 10}
+    at.write_text(json.dumps(document))
+    feed = samples.Cutter(tmp_path, declaration.parse(TEXT))(["spill the cloud", "water"])
+    assert feed["input_ids"][1].tolist() == [6, 10, 10]
 
 
 def test_an_npz_of_other_arrays_is_told(tmp_path: Path) -> None:

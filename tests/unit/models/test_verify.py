@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gateway.models import declaration
@@ -53,6 +54,26 @@ def test_a_variant_of_other_weights_is_named_with_the_input_and_the_distance(
     assert wrong.off.distance > 0.1
     assert not found.ok
     assert evidence.read_evidence(directory / "1")["model.fp16.onnx"]["verified"] is False
+
+
+@pytest.mark.parametrize(
+    ("values", "distance"),
+    [
+        ([1.0, np.nan, np.inf], 0.0),
+        ([2.0, np.nan, np.inf], 1.0),
+        ([1.0, 1.0, np.inf], np.inf),
+        ([1.0, np.nan, -np.inf], np.inf),
+        (["yes", "no"], 0.0),
+        (["yes", "yes"], np.inf),
+    ],
+)
+def test_words_and_what_is_no_number_are_alike_or_infinitely_far(
+    values: list[float | str], distance: float
+) -> None:
+    words = isinstance(values[0], str)
+    expected = np.array(["yes", "no"], object) if words else np.array([1.0, np.nan, np.inf])
+    apart = verify.apart(np.array(values, expected.dtype), expected)
+    assert apart.max() == distance
 
 
 def test_a_variant_with_outputs_of_another_size_is_infinitely_far(tmp_path: Path) -> None:

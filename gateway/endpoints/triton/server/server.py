@@ -24,6 +24,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from types import MappingProxyType, TracebackType
+from typing import Protocol
 
 from gateway.core import ambient
 from gateway.endpoints.triton import TritonServerError, TritonStartError, control
@@ -31,7 +32,7 @@ from gateway.endpoints.triton.providers import Provided
 from gateway.endpoints.triton.server.client import TritonClient
 from gateway.endpoints.triton.server.launch import TritonLaunch
 from gateway.endpoints.triton.server.options import Loading, TritonOptions
-from gateway.endpoints.triton.server.ports import TritonPorts
+from gateway.endpoints.triton.server.ports import LOOPBACK, TritonPorts
 from gateway.endpoints.triton.server.process import KILL_MARGIN_S, TritonProcess
 from gateway.endpoints.triton.server.pulse import Pulse
 from gateway.endpoints.triton.server.states import Backoff, ServerState, StateHistory
@@ -39,6 +40,17 @@ from gateway.endpoints.triton.server.states import Backoff, ServerState, StateHi
 logger = logging.getLogger("gateway.triton")
 
 _POLL_S = 0.05
+
+
+class FallBack(Protocol):
+    """Takes versions that do not work out of the repository. It may wait."""
+
+    def before_start(self) -> None:
+        """Those with which no server would come up."""
+
+    def after_start(self, url: str, failed: Mapping[str, str]) -> bool:
+        """`failed`: the models that the server at `url` did not load, and why. Whether others are
+        there now, to be loaded by a start anew."""
 
 
 class TritonServer:
@@ -56,12 +68,14 @@ class TritonServer:
         on_loading: Callable[[Loading], None] = lambda loading: None,
         on_silent: Callable[[], None] = lambda: None,
         heard: Callable[[], int] = lambda: 0,
+        fall_back: FallBack | None = None,
     ) -> None:
         """`heard` grows with every answer that callers get: such a server is not silent."""
         self._options = options
         self._on_loading = on_loading
         self._on_silent = on_silent
         self._heard = heard
+        self._fall_back = fall_back
         self._history = StateHistory(on_state)
         self._launch: TritonLaunch | None = None
         self._process: TritonProcess | None = None
@@ -170,6 +184,8 @@ class TritonServer:
 
     async def _start_process(self, launch: TritonLaunch) -> None:
         self._history.enter(ServerState.STARTING)
+        if self._fall_back is not None:
+            await asyncio.to_thread(self._fall_back.before_start)  # guard: R2.start-code
         self._process = process = launch.start()
         try:
             async with asyncio.timeout(self._options.start_timeout_s), self._client() as client:
@@ -186,6 +202,13 @@ class TritonServer:
         except Exception:
             await process.end(0.0)
             raise
+        if self._fall_back is not None:
+            url = f"http://{LOOPBACK}:{launch.ports.http}"
+            # guard: R2.start-fallback
+            if await asyncio.to_thread(self._fall_back.after_start, url, self.unavailable):
+                await process.end(0.0)
+                await self._start_process(launch)
+                return
         process.log.serving = True  # the log said so already; calls must not depend on its words
         repositories = tuple(str(path.resolve()) for path in self._options.repositories)
         control.TritonControl(launch.ports.http, self._key, repositories).publish(launch.home.path)

@@ -19,7 +19,6 @@ from gateway.models.variants.engines import Built, Loaded, Shape, ShapeProfile
 
 _EXTRAS = {"tensorrt": "tensorrt", "tensorrt_rtx": "tensorrt-rtx"}
 _SUFFIXES = {"tensorrt": ".plan", "tensorrt_rtx": ".rtx"}
-_MESSAGE_CHARACTERS = 300
 
 
 class NvidiaBuilder:
@@ -42,11 +41,9 @@ class NvidiaBuilder:
         typed = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
         network = builder.create_network(typed)
         parser = trt.OnnxParser(network, logger)
-        if not parser.parse(graph.read_bytes()):
-            errors = "; ".join(parser.get_error(at).desc() for at in range(parser.num_errors))
-            raise WrongModel(
-                f"{graph}: {self.name} cannot compile it: {errors[:_MESSAGE_CHARACTERS]}"
-            )
+        if not parser.parse(graph.read_bytes(), str(graph)):  # beside which its weights may stand
+            errors = dict.fromkeys(parser.get_error(at).desc() for at in range(parser.num_errors))
+            raise WrongModel(f"{graph}: {self.name} cannot compile it: {'; '.join(errors)}")
         options = builder.create_builder_config()
         declared = builder.create_optimization_profile()
         for name, profile in profiles.items():
@@ -118,7 +115,7 @@ def quiet_logger(trt: Any) -> Any:
 
         def log(self, severity: Any, message: str) -> None:
             if severity <= trt.ILogger.Severity.ERROR:
-                self.last = message[:_MESSAGE_CHARACTERS]
+                self.last = message
 
     return TensorRtLog()
 

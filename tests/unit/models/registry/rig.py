@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.models import declaration as declarations
+from gateway.models import versions
 from gateway.models.declaration import Declaration
 from gateway.models.registry import FILES, ModelRegistry, NotThere, Sent, VersionExists
 from gateway.models.registry import manifest as manifests
@@ -56,7 +56,7 @@ def pulled(
 
 
 def declared(repository: Path) -> Declaration:
-    return declarations.load(repository / NAME / declarations.FILE)
+    return versions.declared(repository / NAME)
 
 
 def fingerprint(directory: Path) -> dict[str, str]:
@@ -65,6 +65,19 @@ def fingerprint(directory: Path) -> dict[str, str]:
         path: hashlib.sha256((directory / path).read_bytes()).hexdigest()
         for path in manifests.stray_files(directory)
     }
+
+
+def retrained(under: Path, version: int = 2) -> Path:
+    """A shelf with this version, which answers half of what version 1 does and declares it."""
+    shelf_ = shelf(under, version)
+    directory = shelf_ / NAME / str(version)
+    text = (directory / "model.yaml").read_text()
+    assert "[0.46906]" in text
+    (directory / "model.yaml").write_text(text.replace("[0.46906]", "[0.23453]"))
+    runtime = (directory / FILES / "runtime.py").read_bytes()
+    assert ANSWERS in runtime
+    rewritten(directory, runtime_dot_py=runtime.replace(ANSWERS, HALVED))
+    return shelf_
 
 
 def left_over(repository: Path) -> list[Path]:

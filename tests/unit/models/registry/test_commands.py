@@ -24,7 +24,7 @@ def test_push_pull_and_rollback_say_what_they_did(
     there = ("--repository", str(rig.repository(tmp_path / "elsewhere", 2)))
     shelf = str(tmp_path / "shelf")
     code, text = said(capsys, "push", NAME, "--to", shelf, *there, "--dry-run")
-    assert (code, text.startswith(f"would push {NAME} version 2: 4 files")) == (0, True)
+    assert (code, text.startswith(f"would push {NAME} version 2: 5 files")) == (0, True)
     assert not Path(shelf).exists()
     code, text = said(capsys, "push", NAME, "--to", shelf, *there)
     assert code == 0

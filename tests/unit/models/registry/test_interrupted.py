@@ -13,7 +13,6 @@ import pytest
 
 from gateway.models.registry import RegistryError, installing, manifest, workshop
 from gateway.models.registry.kinds.directory import DirectoryRegistry
-from gateway.models.registry.pulling import own_declaration
 from gateway.models.registry.pushing import Push, push
 from gateway.models.registry.server import Server
 from tests.live import ROOT
@@ -66,7 +65,7 @@ def test_what_was_killed_before_its_canary_passed_is_taken_out_if_it_fails(
     with workshop.opened(site.repository, NAME) as shop:
         left = shop.pending
         assert left == workshop.Pending(2, fresh=False)
-        installing.recover(shop, own_declaration(shop), site.servers)
+        installing.recover(shop, site.servers)
     with workshop.opened(site.repository, NAME) as shop:
         assert shop.pending is None
         assert shop.versions() == [1]
@@ -81,7 +80,7 @@ def test_a_new_model_that_was_killed_half_way_is_taken_out(tmp_path: Path) -> No
     (empty / NAME / "config.pbtxt").unlink()
     with workshop.opened(empty, NAME) as shop:
         shop.note(workshop.Pending(2, fresh=True))
-        installing.recover(shop, own_declaration(shop), [])
+        installing.recover(shop, [])
     assert not (empty / NAME).exists()
     assert pulled(empty, DirectoryRegistry(shelf), 2).installed
 

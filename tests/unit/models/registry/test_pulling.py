@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 from gateway.endpoints.triton.server.options import TritonOptions
 from gateway.endpoints.triton.server.server import TritonServer
+from gateway.models import configs
+from gateway.models.declaration.serving import ServingTarget
 from gateway.models.registry import (
     FILES,
     NotThere,
     RegistryError,
     UnfitVersion,
+    graph,
     installing,
     workshop,
 )
@@ -27,6 +30,7 @@ from gateway.models.registry import manifest as manifests
 from gateway.models.registry.fetching import Source
 from gateway.models.registry.kinds.directory import DirectoryRegistry
 from gateway.models.registry.pulling import Pull, RequestedVersion, pull
+from gateway.models.registry.pushing import Push, push
 from gateway.models.registry.server import Server, over
 from tests.unit.models.registry import rig
 from tests.unit.models.registry.broken import BROKEN, FAILING, swap
@@ -77,7 +81,7 @@ def test_a_good_version_serves_and_the_one_before_can_again(shelf: Path, site: S
     again = pulled(site.repository, DirectoryRegistry(shelf), servers=site.servers)
     assert not again.installed
     with workshop.opened(site.repository, NAME) as shop:
-        version, _ = installing.roll_back(shop, None, declared(site.repository), site.servers)
+        version, _ = installing.roll_back(shop, None, site.servers)
         assert version == 1
         assert site.serves() == 1
         assert shop.withdrawn() == [2]
@@ -86,6 +90,75 @@ def test_a_good_version_serves_and_the_one_before_can_again(shelf: Path, site: S
     assert pulled(site.repository, DirectoryRegistry(shelf), 2, servers=site.servers).installed
     assert site.serves() == 2
     assert fingerprint(site.repository / NAME / "1") == before
+
+
+def test_a_retrained_version_answers_its_own_canary_back_and_forward(
+    tmp_path: Path, site: Site
+) -> None:
+    shelf = rig.retrained(tmp_path)
+    done = pulled(site.repository, DirectoryRegistry(shelf), servers=site.servers)
+    assert done.notes[0] == "its model.yaml has its own canary"
+    assert site.serves() == 2
+    for target in (None, 2, 1, 2):
+        with workshop.opened(site.repository, NAME) as shop:
+            version, _ = installing.roll_back(shop, target, site.servers)
+        assert site.serves() == version == (target or 1)
+    again = pulled(site.repository, DirectoryRegistry(shelf), servers=site.servers)
+    assert not again.installed
+
+
+def test_a_version_is_pushed_with_its_own_declaration_and_samples(tmp_path: Path) -> None:
+    repository = rig.repository(tmp_path)
+    pulled(repository, DirectoryRegistry(rig.retrained(tmp_path)))
+    onward = DirectoryRegistry(tmp_path / "onward")
+    for number in (1, 2):
+        push(Push(repository, NAME, number, wall_s=lambda: rig.BY), onward)
+    texts = [(tmp_path / f"onward/{NAME}/{n}/model.yaml").read_text() for n in (1, 2)]
+    assert "[0.46906]" in texts[0]
+    assert "[0.23453]" in texts[1]
+    other = tmp_path / "other"
+    other.mkdir()
+    for number in (1, 2):
+        pulled(other, onward, number)
+        canary = declared(other).canary
+        assert canary is not None
+        assert canary.outputs["score"].first == (0.46906, 0.23453)[number - 1 : number]
+        golden = declared(other).verify.golden
+        assert (other / NAME / str(number) / golden).exists()
+        assert not list((other / NAME / str(number)).glob("*.npz"))  # which may be personal data
+
+
+def test_a_version_without_its_code_goes_nowhere(tmp_path: Path) -> None:
+    repository = rig.repository(tmp_path)
+    (repository / NAME / "1" / "model.py").unlink()
+    with pytest.raises(UnfitVersion, match=r"has no model\.py"):
+        push(Push(repository, NAME), DirectoryRegistry(tmp_path / "shelf"))
+    with pytest.raises(UnfitVersion, match=r"has no model\.py"):
+        graph.check(repository / NAME / "1", declared(repository))
+
+
+def test_how_a_model_is_served_here_stays_with_a_version_from_elsewhere(tmp_path: Path) -> None:
+    repository = rig.repository(tmp_path)
+    path = repository / NAME / "model.yaml"
+    own = "embedded: {backend: python, instances: {count: 2}}"
+    text = path.read_text().replace("embedded: {backend: python}", own)
+    path.write_text(text.replace("delay_us: 500", "delay_us: 700"))
+    configs.write(repository / NAME, declared(repository))
+    pulled(repository, DirectoryRegistry(rig.retrained(tmp_path)))
+    assert declared(repository).targets[ServingTarget.EMBEDDED].instances.count == 2
+    config = (repository / NAME / "config.pbtxt").read_text()
+    assert "count: 2" in config
+    assert "max_queue_delay_microseconds: 700" in config
+
+
+def test_a_config_by_hand_stays_whichever_version_serves(tmp_path: Path) -> None:
+    repository = rig.repository(tmp_path)
+    config = repository / NAME / "config.pbtxt"
+    config.write_text(config.read_text() + "# by hand\n")
+    pulled(repository, DirectoryRegistry(rig.retrained(tmp_path)))
+    with workshop.opened(repository, NAME) as shop:
+        installing.roll_back(shop, None, [])
+    assert config.read_text().endswith("# by hand\n")
 
 
 def test_a_rollback_to_a_version_that_fails_changes_nothing(shelf: Path, site: Site) -> None:
@@ -98,7 +171,7 @@ def test_a_rollback_to_a_version_that_fails_changes_nothing(shelf: Path, site: S
             workshop.opened(site.repository, NAME) as shop,
             pytest.raises(RegistryError, match="does not work either, so nothing was changed"),
         ):
-            installing.roll_back(shop, None, declared(site.repository), site.servers)
+            installing.roll_back(shop, None, site.servers)
         assert site.serves() == 2
     finally:
         model.write_text(text)

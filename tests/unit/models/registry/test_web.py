@@ -240,7 +240,7 @@ def test_a_server_without_ranges_is_read_from_the_beginning_again(
     found.broken["model.onnx"] = without_ranges(1000)
     assert pulled().installed
     one, two = (fingerprint(repository / NAME / version) for version in ("1", "2"))
-    assert one == two
+    assert one.items() <= two.items()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""From what an exporter wrote to a model of the repository."""
