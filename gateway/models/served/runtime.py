@@ -50,7 +50,8 @@ class Runtime:
         else:
             from text_pieces import COUNTS, counts  # only models that take text carry it
 
-            pieces = self._pieces.encoded(inputs[self.declared["text"]["input"]], truncations)
+            texts = decoded(inputs[self.declared["text"]["input"]])
+            pieces = self._pieces.encoded(texts, truncations)
             feed, outputs[COUNTS] = self._feed(pieces), counts(pieces)
         outputs |= self.session.run(feed)
         return {name: np.atleast_1d(outputs[name]) for name in self.declared["outputs"]}
@@ -74,5 +75,4 @@ class Runtime:
             values = values.reshape(())
         if name not in self._strings:
             return values
-        texts = [decoded(text) for text in values.ravel()]
-        return np.array(texts, object).reshape(values.shape)
+        return np.array(decoded(values), object).reshape(values.shape)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from ort_session import decoded
 from tokenizers import Encoding, Tokenizer
 
 COUNTS = "num_input_tokens"
@@ -61,12 +60,11 @@ class TextPieces:
         self._most = most
 
     def encoded(
-        self, texts: npt.NDArray[np.object_], truncations: Sequence[Truncation] = ()
+        self, texts: Sequence[str], truncations: Sequence[Truncation] = ()
     ) -> list[Encoding]:
         """`truncations`: of each text; none: all are refused that are too long. Raises ValueError
         with the number of pieces; never with a text."""
-        words = [decoded(text) for text in texts.ravel()]
-        pieces = self._tokenizer.encode_batch(words)
+        pieces = self._tokenizer.encode_batch(list(texts))
         for row, encoding in enumerate(pieces):
             truncation = truncations[row] if truncations else REFUSING
             most = min(self._most, truncation.most or self._most)
@@ -77,7 +75,7 @@ class TextPieces:
                     f"row {row}: the text has {len(encoding)} tokens, and this model takes {most}; "
                     "shorten it, or have it cut by truncate: END"
                 )
-            pieces[row] = self._cut(words[row], most, _SIDES[truncation.side])
+            pieces[row] = self._cut(texts[row], most, _SIDES[truncation.side])
         return pieces
 
     def _cut(self, text: str, most: int, side: str) -> Encoding:

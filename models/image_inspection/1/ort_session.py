@@ -206,10 +206,10 @@ def report(backend: Any, args: Mapping[str, str], session: OrtSession) -> object
     return family, metric
 
 
-def decoded(text: object) -> str:
-    """A string, of bytes. Raises ValueError, which quotes nothing: Python's own message would quote
-    the text, and errors end up in logs."""
+def decoded(texts: npt.NDArray[Any]) -> list[str]:
+    """The strings of a tensor, of their bytes. Raises ValueError, which quotes nothing: Python's own
+    message would quote the text, and errors end up in logs."""
     try:
-        return text.decode("utf-8") if isinstance(text, bytes) else str(text)
+        return [t.decode("utf-8") if isinstance(t, bytes) else str(t) for t in texts.ravel()]
     except UnicodeDecodeError:
         raise ValueError("text must be UTF-8") from None

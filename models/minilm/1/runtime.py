@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from ort_session import OrtSession, SessionConfig
+from ort_session import OrtSession, SessionConfig, decoded
 from text_pieces import COUNTS, TextPieces, Truncation, counts
 from tokenizers import Encoding
 
@@ -30,7 +30,7 @@ class Runtime:
         """`text` [batch, 1] of UTF-8 bytes -> `embedding` [batch, 384], each of length one, and
         how many pieces each text has. Raises ValueError for texts that are too long, unless
         `truncations` has them cut."""
-        pieces = self._pieces.encoded(inputs["text"], truncations)
+        pieces = self._pieces.encoded(decoded(inputs["text"]), truncations)
         runs = together([len(p) for p in pieces])
         vectors = np.concatenate([self._run([pieces[at] for at in run]) for run in runs])
         embedding = np.empty_like(vectors)
