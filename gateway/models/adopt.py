@@ -17,6 +17,7 @@ from gateway.endpoints.batch_rows.rows import RowVerdict
 from gateway.models import batching, configs, declaration, draft, graph, versions
 from gateway.models.declaration import Declaration, succession
 from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.registry import workshop
 from gateway.models.samples import Cutter, numpy_dtype
 from gateway.models.sessions import Level, Session
 from gateway.models.variants import build, verify
@@ -57,12 +58,12 @@ def adopt(
     directory = repository / given.name
     with versions.staging(repository) as staged:
         made = staged / given.name
-        before = versions.versions(directory)
+        before, number = versions.versions(directory), 1
         if before:
+            number = max((*before, *workshop.withdrawn(repository, given.name))) + 1
             shutil.copytree(directory, made, ignore=_not_carried(before[-1]))
-            os.rename(made / str(before[-1]), made / str(before[-1] + 1))
+            os.rename(made / str(before[-1]), made / str(number))
         drafts = not (made / declaration.FILE).exists() and declared_in is None
-        number = before[-1] + 1 if before else 1
         _put(made, number, file, given, declared_in, signature)
         declared = versions.declared(made)
         build.check(versions.graph_file(made, declared), declared, report)
