@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         if settings is not None:
             report("serving it")
             declared = versions.declared(args.repository / name)
-            results |= _served(args, declared, results["added"]["version"], settings)
+            results |= _served(args, declared, results["added"], settings)
     if from_file and not args.no_profile:
         results["profiled"] = _profiled(args, name)
     if args.json:
@@ -110,15 +110,18 @@ def _added(args: argparse.Namespace, name: str, report: Any) -> dict[str, Any]:
 
 
 def _served(
-    args: argparse.Namespace, declared: Declaration, version: int, settings: serving.SettingsTarget
+    args: argparse.Namespace,
+    declared: Declaration,
+    added: dict[str, Any],
+    settings: serving.SettingsTarget,
 ) -> dict[str, Any]:
     """Running servers first: a gateway that follows its settings finds the model there."""
     from gateway.models.adoption import adopt  # as above
 
-    updated = serving.load(args, declared.name, version)
+    updated = serving.load(args, declared.name, added["version"])
     entry = adopt.declared_settings(declared, settings.endpoint)
+    added["settings"] = {"models": entry}
     result: dict[str, Any] = {
-        "settings": {"models": entry},
         "settings_file": settings.path and str(settings.path),
         "serving": list(updated.serving),
         "later": list(updated.later),
@@ -131,7 +134,7 @@ def _served(
     except (ConfigError, OSError) as exc:
         return {**result, "not_written": str(exc)}
     if updated.serving:
-        answer = serving.gateway_serving(settings.path, declared.name, version)
+        answer = serving.gateway_serving(settings.path, declared.name, added["version"])
         result["gateway"], result["confirmed"] = answer or (None, False)
     return result
 

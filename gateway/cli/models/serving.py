@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ import yaml
 from gateway import config
 from gateway.cli.models import registry
 from gateway.config import ConfigError, ListenSettings, yaml_editing
+from gateway.config.endpoint_kinds import KINDS
 from gateway.core import ambient
+from gateway.core.types import Zone
 from gateway.models.failures import WrongModel
 from gateway.models.registry import installing, workshop
 from gateway.models.registry.installing import ServersUpdated
@@ -87,14 +89,15 @@ def settings_target(args: argparse.Namespace) -> SettingsTarget:
         if args.endpoint not in there:
             raise WrongModel(f"--endpoint {args.endpoint}: {path} has {_named(there)}")
         return SettingsTarget(path, args.endpoint)
-    over = [name for name, given in there.items() if _is_over(given, args.repository)]
-    if len(over) != 1:
+    may_serve = [name for name, given in there.items() if _is_over(given, args.repository)]
+    may_serve = may_serve or [name for name, given in there.items() if _is_separate(given)]
+    if not may_serve:
+        return SettingsTarget(None, "local")
+    if len(may_serve) > 1:
         raise WrongModel(
-            f"{path}: {'no' if not over else 'more than one'} endpoint is embedded over "
-            f"{args.repository}: say which one serves it with --endpoint; there are: "
-            f"{_named(there)}"
+            f"{path}: say with --endpoint which one serves {args.repository}: {_named(may_serve)}"
         )
-    return SettingsTarget(path, over[0])
+    return SettingsTarget(path, may_serve[0])
 
 
 def load(args: argparse.Namespace, name: str, version: int) -> ServersUpdated:
@@ -143,7 +146,15 @@ def _is_over(endpoint: Any, repository: Path) -> bool:
     return Path(str(endpoint.get("repository", "models"))).resolve() == repository.resolve()
 
 
-def _named(endpoints: Mapping[str, Any]) -> str:
+def _is_separate(endpoint: Any) -> bool:
+    """Whether it is a server of tensors on the premises that is not the gateway's own."""
+    if not isinstance(endpoint, dict) or endpoint.get("embedded"):
+        return False
+    kind = KINDS.get(str(endpoint.get("kind")))
+    return kind is not None and kind.tensors and endpoint.get("zone") == Zone.ONPREM.value
+
+
+def _named(endpoints: Iterable[str]) -> str:
     return ", ".join(endpoints) or "none"
 
 

@@ -21,6 +21,7 @@ from gateway.models import batching, configs, declaration, graph, versions
 from gateway.models.adoption import draft, exported, extents
 from gateway.models.declaration import Declaration, succession
 from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
+from gateway.models.registry import workshop
 from gateway.models.samples import Cutter, numpy_dtype
 from gateway.models.sessions import Level, Session
 from gateway.models.variants import build, verify
@@ -71,12 +72,12 @@ def adopt(
     directory = repository / given.name
     with versions.staging(repository) as staged:
         made = staged / given.name
-        before = versions.versions(directory)
+        before, number = versions.versions(directory), 1
         if before:
+            number = max((*before, *workshop.withdrawn(repository, given.name))) + 1
             shutil.copytree(directory, made, ignore=_not_carried(before[-1]))
-            os.rename(made / str(before[-1]), made / str(before[-1] + 1))
+            os.rename(made / str(before[-1]), made / str(number))
         drafts = not (made / declaration.FILE).exists() and declared_in is None
-        number = before[-1] + 1 if before else 1
         try:
             adopted = _made(made, number, export, given, declared_in, drafts, report)
             if builders is not None:

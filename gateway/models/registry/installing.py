@@ -217,6 +217,9 @@ def _undo(workshop: Workshop, pending: Pending, servers: Sequence[Server]) -> No
     if generated and not pending.fresh:
         configs.write(workshop.model, versions.declared(workshop.model))
     if pending.fresh:
+        with contextlib.suppress(ConfigError):
+            golden = versions.declared(workshop.model).verify.golden
+            (workshop.model / golden).unlink(missing_ok=True)
         (workshop.model / FILE).unlink(missing_ok=True)
         shutil.rmtree(workshop.model / "configs", ignore_errors=True)
         with contextlib.suppress(OSError):  # there is something else in it

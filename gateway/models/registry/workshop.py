@@ -137,9 +137,20 @@ def opened(repository: Path, name: str) -> Iterator[Workshop]:
         ) from None
 
 
+def withdrawn(repository: Path, name: str) -> list[int]:
+    """The versions of a model that were taken out, without its lock."""
+    repository = repository.resolve()
+    places = (_sibling(repository, name), repository / name / _INSIDE)
+    return sorted({number for place in places for number in _numbered(place / _WITHDRAWN)})
+
+
+def _sibling(repository: Path, name: str) -> Path:
+    return repository.parent / f".{repository.name}{_INSIDE}" / name
+
+
 def _scratch_name(repository: Path, name: str) -> Path | None:
     """None where a rename from there would leave the filesystem, or nothing may be written."""
-    place = repository.parent / f".{repository.name}{_INSIDE}" / name
+    place = _sibling(repository, name)
     try:
         place.mkdir(parents=True, exist_ok=True)
         same = place.stat().st_dev == repository.stat().st_dev

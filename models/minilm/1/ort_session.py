@@ -207,7 +207,7 @@ def report(backend: Any, args: Mapping[str, str], session: OrtSession) -> object
 
 
 def decoded(texts: npt.NDArray[Any]) -> list[str]:
-    """The strings of a tensor, of their bytes. Raises ValueError, which quotes nothing, since errors
+    """The strings of a tensor, of their bytes. Raises ValueError, which quotes nothing, as errors
     end up in logs: Python's own message would quote the text."""
     try:
         return [t.decode("utf-8") if isinstance(t, bytes) else str(t) for t in texts.ravel()]

@@ -12,6 +12,7 @@ from gateway.models import configs, declaration, versions
 from gateway.models.adoption import adopt
 from gateway.models.adoption.draft import DraftDetails
 from gateway.models.failures import GateClosed, WrongModel
+from gateway.models.registry import installing, workshop
 from gateway.models.variants import verify
 from tests.unit.models import graphs
 from tests.unit.models.declared_text import GRAPH
@@ -83,6 +84,18 @@ def test_each_version_has_its_own_canary_and_samples(tmp_path: Path) -> None:
     assert verify.verify(directory, second, quiet).ok
     (directory / "2").rename(tmp_path / "taken out")
     assert verify.verify(directory, first, quiet).ok
+
+
+def test_a_number_that_was_rolled_back_is_not_given_again(tmp_path: Path) -> None:
+    directory = added(tmp_path / "models")
+    added(tmp_path / "models", seed=2)
+    with workshop.opened(tmp_path / "models", "scores") as shop:
+        installing.roll_back(shop, None, [])
+    added(tmp_path / "models", seed=3)
+    assert versions.versions(directory) == [1, 3]
+    with workshop.opened(tmp_path / "models", "scores") as shop:
+        installing.roll_back(shop, 2, [])
+    assert versions.versions(directory) == [1, 2]
 
 
 def test_a_word_on_its_rows_is_not_carried_to_another_graph(tmp_path: Path) -> None:

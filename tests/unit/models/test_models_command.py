@@ -76,7 +76,20 @@ def test_without_settings_it_prints_some_that_work_as_they_are(
 
 NOT_WRITTEN = {
     "an alias": (SETTINGS.replace("models:", "d: &d {}\nmodels: *d\nx:"), 0, "add by hand"),
-    "no endpoint": (SETTINGS.replace("embedded: true", "embedded: false"), 2, "--endpoint"),
+    "two endpoints": (
+        SETTINGS.replace(
+            "models:",
+            "  another: {kind: triton, zone: onprem, embedded: true, repository: %s}\nmodels:",
+            1,
+        ),
+        2,
+        "say with --endpoint which one serves",
+    ),
+    "no endpoint": (
+        SETTINGS.replace("zone: onprem, embedded: true", "zone: cloud"),
+        0,
+        "make the settings",
+    ),
     "no YAML": (SETTINGS + "a: [\n", 2, "not valid YAML"),
 }
 
