@@ -162,7 +162,8 @@ class EndpointSet:
             settings = settings.model_copy(update={"headers": {**settings.headers, **shown}})
         ports = None if server is None else server.ports
         most_bytes = self.settings.limits.max_answer_bytes
-        connector = build_connector(settings, ports, most_bytes)
+        joint_rows: dict[str, int] = {}
+        connector = build_connector(settings, ports, most_bytes, joint_rows)
         cloud = settings.zone is Zone.CLOUD
         return EndpointState(
             settings=settings,
@@ -174,6 +175,7 @@ class EndpointSet:
             back_in_s=(lambda: None) if server is None else server.back_in_s,
             measured={} if server is None else measured(settings.repository or Path("models")),
             provided=tuple if server is None else lambda: server.provided,
+            joint_rows=joint_rows,
         )
 
 

@@ -97,6 +97,7 @@ class ServerCensus:
             if KINDS[state.settings.kind].extensions or _may_join(declared):
                 why = "its server has not told what it takes"
                 state.unbatched.setdefault(model, RowVerdict(Rows.UNTRIED, why))
+                state.joint_rows.pop(model, None)
                 self._learnt(model, name, Execution(apart=True))
 
     async def _try_rows(self, name: str, state: EndpointState, inspector: Inspector) -> bool:
@@ -129,6 +130,9 @@ class ServerCensus:
         self._executions.add((name, model))
         apart = verdict is not None and verdict.rows is not Rows.INDEPENDENT
         self._learnt(model, name, replace(execution, apart=apart))
+        state.joint_rows.pop(model, None)
+        if verdict is not None and not apart:  # guard: E5.tried-rows always
+            state.joint_rows[model] = rows.largest
         before = state.unbatched.pop(model, None)
         if verdict is not None and apart:
             state.unbatched[model] = verdict

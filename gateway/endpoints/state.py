@@ -205,6 +205,8 @@ class EndpointState:
     rows: dict[tuple[str, str], TriedRows] = field(default_factory=dict)  # by model, version there
     unbatched: dict[str, RowVerdict] = field(default_factory=dict)
     """Models, by their names here, of which the server could join calls, and must not."""
+    joint_rows: dict[str, int] = field(default_factory=dict)
+    """Models, by their names here, whose calls may share a request, and the rows of the largest."""
     _up: bool = False
     _drained: bool = False
 

@@ -102,6 +102,7 @@ class Place:
         self.inspector = self.onprem = server
         self.settings = type("S", (), {"kind": server.kind, "zone": zone, "canary": canary})
         self.unbatched: dict[str, Any] = {}
+        self.joint_rows: dict[str, int] = {}
         self.rows: dict[Any, Any] = {}
         self.model_states = {MODEL: ModelState()}
 
@@ -151,6 +152,16 @@ async def test_a_model_is_apart_until_it_was_tried_and_together_from_then_on() -
     assert [told.apart for told in site.learnt] == [True, False]
     assert site.learnt[-1] == Execution(rows=8)
     assert site.place.unbatched == {}
+
+
+async def test_calls_are_joined_where_rows_are_independent_alone() -> None:
+    site = Site(Server())
+    await site.look()
+    assert site.place.joint_rows == {MODEL: 8}
+    site.server.does = softmax
+    site.server.versions = ("2",)
+    await site.look()
+    assert site.place.joint_rows == {}
 
 
 async def test_one_whose_rows_are_coupled_stays_apart_and_that_is_told(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from pydantic import SecretStr
@@ -18,6 +18,8 @@ from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
 from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
 
+_NO_JOINT_ROWS: Mapping[str, int] = {}
+
 
 class EmbeddedPorts(Protocol):
     """Where an embedded server listens on the loopback."""
@@ -32,17 +34,23 @@ def build_connector(
     settings: EndpointSettings,
     ports: EmbeddedPorts | None,
     max_answer_bytes: int = MAX_ANSWER_BYTES,
+    joint_rows: Mapping[str, int] = _NO_JOINT_ROWS,
 ) -> Connector:
-    """`ports` of the embedded server, for an endpoint that has one."""
-    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes)
+    """`ports` of the embedded server, for an endpoint that has one. `joint_rows`: see
+    `EndpointState`."""
+    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes, joint_rows)
 
 
-def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
+def _triton(
+    settings: EndpointSettings,
+    ports: EmbeddedPorts | None,
+    most_bytes: int,
+    joint_rows: Mapping[str, int],
+) -> Connector:
     # who has no Triton needs none
     from gateway.endpoints.connectors.triton.connector import TritonConnector
     from gateway.endpoints.connectors.triton.grpc import triton_grpc
     from gateway.endpoints.connectors.triton.http import TritonHttp
-    from gateway.endpoints.connectors.triton.openai import OpenAiOnTriton
 
     embedded = settings.embedded
     address = f"127.0.0.1:{ports.grpc if ports else 0}" if embedded else settings.grpc or ""
@@ -56,10 +64,15 @@ def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
         tls=_tls(settings),
         max_answer_bytes=most_bytes,
     )
-    return TritonConnector(grpc, http or None, OpenAiOnTriton(grpc))
+    return TritonConnector(grpc, http or None, joint_rows)
 
 
-def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
+def _kserve(
+    settings: EndpointSettings,
+    ports: EmbeddedPorts | None,
+    most_bytes: int,
+    joint_rows: Mapping[str, int],
+) -> Connector:
     if settings.grpc is not None:
         return kserve_grpc(_target(settings, settings.grpc, most_bytes))
     return KserveHttp(
@@ -72,7 +85,12 @@ def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
     )
 
 
-def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
+def _openai(
+    settings: EndpointSettings,
+    ports: EmbeddedPorts | None,
+    most_bytes: int,
+    joint_rows: Mapping[str, int],
+) -> Connector:
     wire = ConnectionPool(
         endpoint_origin(settings.url or "", _tls(settings)),
         connect_timeout_s=settings.connect_timeout_ms / 1000,
@@ -83,7 +101,7 @@ def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
     return OpenAiConnector(wire, headers=_headers(settings))
 
 
-Build = Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]
+Build = Callable[[EndpointSettings, EmbeddedPorts | None, int, Mapping[str, int]], Connector]
 CONNECTORS: dict[EndpointKind, Build] = {TRITON: _triton, KSERVE: _kserve, OPENAI: _openai}
 
 
