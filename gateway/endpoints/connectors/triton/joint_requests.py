@@ -126,11 +126,12 @@ class JointRequests:
             return
         except GatewayError as exc:
             failed = exc.with_traceback(None)
+        # guard: E5.alone-again always
         if len(members) == 1 or not _is_divisible(failed):
             _give_all(members, failed)
             return
         middle = len(members) // 2
-        await self._answer(members[:middle], served)  # guard: E5.alone-again
+        await self._answer(members[:middle], served)
         await self._answer(members[middle:], served)
 
     async def _joint(self, members: Sequence[_Member], served: ServedModel) -> list[Frame]:
