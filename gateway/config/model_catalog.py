@@ -26,6 +26,7 @@ class CatalogModel:
     max_batch: int = 1
     inputs: frozenset[str] = frozenset()  # all of them, by the operator's word; empty: ask servers
     rows_independent: bool | None = None  # by the operator's word; None: it is tried
+    tenants_apart: bool = False  # no request has calls of two
     canary: bool = False  # small inferences of our own may be sent; never where it is undeclared
 
 
@@ -63,6 +64,7 @@ class Catalog:
                 pseudonymise=m.pseudonymise,
                 max_batch=m.max_batch,
                 rows_independent=m.rows_independent,
+                tenants_apart=m.tenants_apart,
                 canary=m.canary,
                 inputs=frozenset((*m.inputs, *m.text_inputs)) if m.inputs else frozenset(),
             )

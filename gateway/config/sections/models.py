@@ -86,6 +86,9 @@ class ModelSettings(Section):
     rows_independent: bool | None = Field(
         None, description="whether rows of one batch leave each other's answers alone; else tried"
     )
+    tenants_apart: bool = Field(
+        False, description="true: no request to a server has calls of more than one tenant"
+    )
     canary: bool = Field(True, description="false where even an empty inference has an effect")
     pseudonymise: bool = Field(
         False, description="its calls may leave with surrogates, where their key allows it too"

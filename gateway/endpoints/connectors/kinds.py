@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from gateway.config import EndpointSettings
 from gateway.config.endpoint_kinds import KINDS, KSERVE, OPENAI, TRITON, EndpointKind
+from gateway.endpoints.batch_rows.rows import JointLimit
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
@@ -18,7 +19,7 @@ from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
 from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
 
-_NO_JOINT_ROWS: Mapping[str, int] = {}
+_NOT_JOINED: Mapping[str, JointLimit] = {}
 
 
 class EmbeddedPorts(Protocol):
@@ -34,18 +35,18 @@ def build_connector(
     settings: EndpointSettings,
     ports: EmbeddedPorts | None,
     max_answer_bytes: int = MAX_ANSWER_BYTES,
-    joint_rows: Mapping[str, int] = _NO_JOINT_ROWS,
+    joint_limits: Mapping[str, JointLimit] = _NOT_JOINED,
 ) -> Connector:
-    """`ports` of the embedded server, for an endpoint that has one. `joint_rows`: see
+    """`ports` of the embedded server, for an endpoint that has one. `joint_limits`: see
     `EndpointState`."""
-    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes, joint_rows)
+    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes, joint_limits)
 
 
 def _triton(
     settings: EndpointSettings,
     ports: EmbeddedPorts | None,
     most_bytes: int,
-    joint_rows: Mapping[str, int],
+    joint_limits: Mapping[str, JointLimit],
 ) -> Connector:
     # who has no Triton needs none
     from gateway.endpoints.connectors.triton.connector import TritonConnector
@@ -64,14 +65,14 @@ def _triton(
         tls=_tls(settings),
         max_answer_bytes=most_bytes,
     )
-    return TritonConnector(grpc, http or None, joint_rows)
+    return TritonConnector(grpc, http or None, joint_limits)
 
 
 def _kserve(
     settings: EndpointSettings,
     ports: EmbeddedPorts | None,
     most_bytes: int,
-    joint_rows: Mapping[str, int],
+    joint_limits: Mapping[str, JointLimit],
 ) -> Connector:
     if settings.grpc is not None:
         return kserve_grpc(_target(settings, settings.grpc, most_bytes))
@@ -89,7 +90,7 @@ def _openai(
     settings: EndpointSettings,
     ports: EmbeddedPorts | None,
     most_bytes: int,
-    joint_rows: Mapping[str, int],
+    joint_limits: Mapping[str, JointLimit],
 ) -> Connector:
     wire = ConnectionPool(
         endpoint_origin(settings.url or "", _tls(settings)),
@@ -101,7 +102,7 @@ def _openai(
     return OpenAiConnector(wire, headers=_headers(settings))
 
 
-Build = Callable[[EndpointSettings, EmbeddedPorts | None, int, Mapping[str, int]], Connector]
+Build = Callable[[EndpointSettings, EmbeddedPorts | None, int, Mapping[str, JointLimit]], Connector]
 CONNECTORS: dict[EndpointKind, Build] = {TRITON: _triton, KSERVE: _kserve, OPENAI: _openai}
 
 

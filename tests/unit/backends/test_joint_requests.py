@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -21,6 +20,7 @@ from gateway.core.errors import (
 from gateway.core.held_bytes import AnswerShare, HeldBytes
 from gateway.core.reply import OneFrame, ReplyStream
 from gateway.core.types import InferenceRequest, ServedModel, Tensor, TensorCall, WireProtocol
+from gateway.endpoints.batch_rows.rows import JointLimit
 from gateway.endpoints.connectors.triton.joint_requests import JointRequests
 from gateway.protocols.oip.grpc import decode_response, encode_response
 from gateway.protocols.oip.reply import TensorReply
@@ -96,10 +96,10 @@ def request(*numbers: float, **changed: object) -> InferenceRequest:
 
 
 class Rig:
-    def __init__(self, largest: Mapping[str, int] | None = None) -> None:
+    def __init__(self, rows: int = 8, *, tenants_apart: bool = False) -> None:
         self.server = Doubling()
-        rows = {"model": 8} if largest is None else largest
-        self.joint = JointRequests(self.server.open, rows)
+        self.limits = {"model": JointLimit(rows, tenants_apart)}
+        self.joint = JointRequests(self.server.open, self.limits)
 
     async def doubled(self, request: InferenceRequest) -> tuple[str, tuple[float, ...]]:
         frame = await anext(await self.joint.open(request, SERVED))
@@ -125,13 +125,14 @@ async def test_who_comes_alone_goes_as_it_is() -> None:
 
 
 async def test_models_whose_rows_were_not_tried_are_not_joined() -> None:
-    rig = Rig({})
+    rig = Rig()
+    rig.limits.clear()
     await rig.all(request(1.0), request(2.0))
     assert rig.server.rows == [1, 1]
 
 
 async def test_a_request_has_no_more_rows_than_the_server_executes() -> None:
-    rig = Rig({"model": 4})
+    rig = Rig(4)
     answers = await rig.all(*[request(float(n), float(n)) for n in range(5)], request(*[7.0] * 4))
     assert [each[1] for each in answers if isinstance(each, tuple)] == [
         *[(2.0 * n, 2.0 * n) for n in range(5)],
@@ -141,7 +142,7 @@ async def test_a_request_has_no_more_rows_than_the_server_executes() -> None:
 
 
 async def test_large_inputs_are_not_copied_into_one() -> None:
-    rig = Rig({"model": 1 << 20})
+    rig = Rig(1 << 20)
     numbers = [1.0] * (160 * 1024)  # 640 KiB
     await rig.all(request(*numbers), request(*numbers), request(2.0))
     assert sorted(rig.server.rows) == [len(numbers), len(numbers) + 1]
@@ -154,6 +155,14 @@ async def test_calls_that_are_not_alike_go_apart() -> None:
     wanted = replace(other, payload=replace(other.payload, parameters={"priority": 1}))
     await rig.all(request(1.0), wanted, replace(other, model="another"))
     assert rig.server.rows == [1, 1, 1]
+
+
+async def test_tenants_are_kept_apart_where_the_settings_say_so() -> None:
+    for apart, requests in ((False, [4]), (True, [2, 2])):
+        rig = Rig(tenants_apart=apart)
+        tenants = [request(float(n), tenant="ab"[n % 2]) for n in range(4)]
+        await rig.all(*tenants)
+        assert rig.server.rows == requests
 
 
 async def test_who_leaves_leaves_the_others_their_answer() -> None:

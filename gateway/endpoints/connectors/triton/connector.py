@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Mapping
 
 from gateway.core.reply import ReplyStream, RestBody
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, WireProtocol
+from gateway.endpoints.batch_rows.rows import JointLimit
 from gateway.endpoints.connectors.open_inference.grpc import OipGrpcClient
 from gateway.endpoints.connectors.triton.http import TritonHttp
 from gateway.endpoints.connectors.triton.joint_requests import JointRequests
@@ -21,14 +22,14 @@ _REST = WireProtocol.KSERVE_REST
 
 class TritonConnector:
     def __init__(
-        self, grpc: OipGrpcClient, http: TritonHttp | None, joint_rows: Mapping[str, int]
+        self, grpc: OipGrpcClient, http: TritonHttp | None, joint_limits: Mapping[str, JointLimit]
     ) -> None:
-        """`http` is absent where the settings name the server's gRPC side alone. `joint_rows`: see
-        `JointRequests`."""
+        """`http` is absent where the settings name the server's gRPC side alone. `joint_limits`:
+        see `JointRequests`."""
         self._grpc = grpc
         self._http = http
-        self._over_grpc = JointRequests(grpc.open, joint_rows)
-        self._over_http = None if http is None else JointRequests(http.open, joint_rows)
+        self._over_grpc = JointRequests(grpc.open, joint_limits)
+        self._over_http = None if http is None else JointRequests(http.open, joint_limits)
         self._documents = OpenAiOnTriton(self)
 
     def open(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:

@@ -28,6 +28,7 @@ from gateway.core.errors import (
 from gateway.core.held_bytes import JointAnswerShare
 from gateway.core.reply import Frame, OneFrame, ReplyStream
 from gateway.core.types import InferenceRequest, ServedModel, TensorCall
+from gateway.endpoints.batch_rows.rows import JointLimit
 from gateway.protocols.oip import joint
 from gateway.protocols.oip.joint import Part
 
@@ -73,26 +74,30 @@ class _Group:
 
 
 class JointRequests:
-    def __init__(self, open_alone: Open, largest: Mapping[str, int]) -> None:
-        """`largest`: by model, the rows that the server executes at the most, of models whose rows
-        are independent; it may change at any time."""
+    def __init__(self, open_alone: Open, limits: Mapping[str, JointLimit]) -> None:
+        """`limits`: by model, of those whose rows are independent; they may change at any time."""
         self._open_alone = open_alone
-        self._largest = largest
+        self._limits = limits
         self._gathering: dict[Hashable, _Group] = {}
 
     async def open(self, request: InferenceRequest, served: ServedModel) -> ReplyStream:
         """The connector's own `open`, with others or alone."""
-        call, largest = request.payload, self._largest.get(request.model, 0)
-        # guard: E5.independent-rows -> largest = 64
-        rows = joint.row_count(call) if largest > 1 and isinstance(call, TensorCall) else 0
-        if not 0 < rows < largest or not isinstance(call, TensorCall):
+        call = request.payload
+        # guard: E5.independent-rows -> limit = JointLimit(64)
+        limit = self._limits.get(request.model)
+        if limit is None or not isinstance(call, TensorCall):
+            return await self._open_alone(request, served)
+        rows = joint.row_count(call)
+        if not 0 < rows < limit.rows:
             return await self._open_alone(request, served)
         size = sum([len(tensor.data) for tensor in call.inputs])
-        key = served, call.version, request.model, joint.likeness(call)
+        # guard: E5.tenants-apart -> tenant = ""
+        tenant = request.tenant if limit.tenants_apart else ""
+        key = served, call.version, request.model, tenant, joint.likeness(call)
         group = self._gathering.get(key)
         if group is not None and group.takes(rows, size):
             return await _answer(group, group.add(request, call, rows, size))
-        group = self._gathering[key] = _Group(served, largest)
+        group = self._gathering[key] = _Group(served, limit.rows)
         own = group.add(request, call, rows, size)
         try:
             await asyncio.sleep(0)  # while the others of its batch come
