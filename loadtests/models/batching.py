@@ -170,8 +170,7 @@ def settings(server: TritonServer, scratch: Path) -> dict[str, Any]:
             "gpu": {"kind": "triton", "zone": "onprem", "grpc": address, "expected_ms": 20}
         },
         "models": {
-            model: served | (_TEXTS if model == "minilm" else {})
-            for model in (*BATCHED, "paced")
+            model: served | (_TEXTS if model == "minilm" else {}) for model in (*BATCHED, "paced")
         },
     }
 

@@ -22,8 +22,8 @@ class HttpTarget(LoadTarget):
     """A model at a server, whose counters its gRPC side tells."""
 
     def __init__(self, counters: LoadTarget, client: Client, model: str, openai: bool) -> None:
-        self._counters, self._client, self._model = counters, client, model
-        self._post = self._embeddings if openai else self._tensors
+        self._client, self._model = client, model
+        self._post = embeddings_post if openai else tensors_post
         self._posts: dict[bytes, Post] = {}
         self.executed = counters.executed  # type: ignore[method-assign]
         self._ask = self._answered
@@ -31,22 +31,27 @@ class HttpTarget(LoadTarget):
     async def _answered(self, request: bytes) -> None:
         post = self._posts.get(request)
         if post is None:
-            message = service_pb2.ModelInferRequest.FromString(request)
-            post = self._posts[request] = self._post(grpc.decode_request(message))
+            post = self._posts[request] = self._post(self._model, request)
         answer = await self._client.post(*post)
         if answer.status != 200:
             raise CannotMeasure(f"{self._model}: the server answered {answer.status}")
 
-    def _tensors(self, call: TensorCall) -> Post:
-        body, length = rest.encode_request(call, binary_outputs=True)
-        path = f"/v2/models/{self._model}/infer"
-        return path, body, {"inference-header-content-length": str(length)}
 
-    def _embeddings(self, call: TensorCall) -> Post:
-        (text,) = split(call.inputs[0].data, 1)
-        document = {"model": self._model, "input": text.decode(), "encoding_format": "base64"}
-        body = strictjson.dumps(document)
-        return "/v1/embeddings", body, {"content-type": "application/json"}
+def tensors_post(model: str, request: bytes) -> Post:
+    """A `ModelInferRequest` over HTTP, in binary on both ways."""
+    body, length = rest.encode_request(_call(request), binary_outputs=True)
+    headers = {"inference-header-content-length": str(length)}
+    return f"/v2/models/{model}/infer", body, headers
+
+
+def embeddings_post(model: str, request: bytes) -> Post:
+    (text,) = split(_call(request).inputs[0].data, 1)
+    document = {"model": model, "input": text.decode(), "encoding_format": "base64"}
+    return "/v1/embeddings", strictjson.dumps(document), {"content-type": "application/json"}
+
+
+def _call(request: bytes) -> TensorCall:
+    return grpc.decode_request(service_pb2.ModelInferRequest.FromString(request))
 
 
 @asynccontextmanager
