@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from pydantic import SecretStr
 
 from gateway.config import EndpointSettings
 from gateway.config.endpoint_kinds import KINDS, KSERVE, OPENAI, TRITON, EndpointKind
-from gateway.endpoints.batch_rows.rows import JointLimit
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
@@ -19,8 +18,6 @@ from gateway.endpoints.credentials import Credential
 from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
 from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
-
-_NOT_JOINED: Mapping[str, JointLimit] = {}
 
 
 class EmbeddedPorts(Protocol):
@@ -36,19 +33,12 @@ def build_connector(
     settings: EndpointSettings,
     ports: EmbeddedPorts | None,
     max_answer_bytes: int = MAX_ANSWER_BYTES,
-    joint_limits: Mapping[str, JointLimit] = _NOT_JOINED,
 ) -> Connector:
-    """`ports` of the embedded server, for an endpoint that has one. `joint_limits`: see
-    `EndpointState`."""
-    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes, joint_limits)
+    """`ports` of the embedded server, for an endpoint that has one."""
+    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes)
 
 
-def _triton(
-    settings: EndpointSettings,
-    ports: EmbeddedPorts | None,
-    most_bytes: int,
-    joint_limits: Mapping[str, JointLimit],
-) -> Connector:
+def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
     # who has no Triton needs none
     from gateway.endpoints.connectors.triton.connector import TritonConnector
     from gateway.endpoints.connectors.triton.grpc import triton_grpc
@@ -66,15 +56,10 @@ def _triton(
         tls=_tls(settings),
         max_answer_bytes=most_bytes,
     )
-    return TritonConnector(grpc, http or None, joint_limits)
+    return TritonConnector(grpc, http or None)
 
 
-def _kserve(
-    settings: EndpointSettings,
-    ports: EmbeddedPorts | None,
-    most_bytes: int,
-    joint_limits: Mapping[str, JointLimit],
-) -> Connector:
+def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
     if settings.grpc is not None:
         return kserve_grpc(_target(settings, settings.grpc, most_bytes))
     return KserveHttp(
@@ -87,12 +72,7 @@ def _kserve(
     )
 
 
-def _openai(
-    settings: EndpointSettings,
-    ports: EmbeddedPorts | None,
-    most_bytes: int,
-    joint_limits: Mapping[str, JointLimit],
-) -> Connector:
+def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
     provider = settings.provider
     origin = endpoint_origin(
         settings.url or "", _tls(settings), provider.base if provider else "/v1"
@@ -120,7 +100,7 @@ def _credential(settings: EndpointSettings) -> Credential:
     return renewed(settings)
 
 
-Build = Callable[[EndpointSettings, EmbeddedPorts | None, int, Mapping[str, JointLimit]], Connector]
+Build = Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]
 CONNECTORS: dict[EndpointKind, Build] = {TRITON: _triton, KSERVE: _kserve, OPENAI: _openai}
 
 

@@ -6,7 +6,7 @@ OpenAI call is translated into tensors (`openai_on_triton`) and goes over gRPC.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 
 from gateway.core.reply import ReplyStream, RestBody
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, WireProtocol
@@ -21,15 +21,13 @@ _REST = WireProtocol.KSERVE_REST
 
 
 class TritonConnector:
-    def __init__(
-        self, grpc: OipGrpcClient, http: TritonHttp | None, joint_limits: Mapping[str, JointLimit]
-    ) -> None:
-        """`http` is absent where the settings name the server's gRPC side alone. `joint_limits`:
-        see `JointRequests`."""
+    def __init__(self, grpc: OipGrpcClient, http: TritonHttp | None) -> None:
+        """`http` is absent where the settings name the server's gRPC side alone."""
+        self.joint_limits: dict[str, JointLimit] = {}
         self._grpc = grpc
         self._http = http
-        self._over_grpc = JointRequests(grpc.open, joint_limits)
-        self._over_http = None if http is None else JointRequests(http.open, joint_limits)
+        self._over_grpc = JointRequests(grpc.open, self.joint_limits)
+        self._over_http = None if http is None else JointRequests(http.open, self.joint_limits)
         self._documents = OpenAiOnTriton(self)
 
     def open(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:

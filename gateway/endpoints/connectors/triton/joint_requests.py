@@ -93,7 +93,8 @@ class JointRequests:
         size = sum([len(tensor.data) for tensor in call.inputs])
         # guard: E5.tenants-apart -> tenant = ""
         tenant = request.tenant if limit.tenants_apart else ""
-        key = served, call.version, request.model, tenant, joint.likeness(call)
+        version = served.version or call.version
+        key = request.model, served.model, version, tenant, joint.likeness(call)
         group = self._gathering.get(key)
         if group is not None and group.takes(rows, size):
             return await _answer(group, group.add(request, call, rows, size))
