@@ -35,8 +35,8 @@ from gateway.scheduling.tuning import DEFAULT, Tuning
 class Scheduler(GroupEvents):
     """See the module. Every spill takes one of `limits.cloud_room`. `round_trip_s` is the network's
     part of an answer's time. `lead_s` is how long before the end of the running batch the next one
-    is sent; 0 sends it on completion, None twice the network's time and two sigma of the
-    batches'."""
+    is sent; 0 sends it on completion, None twice the network's time, two sigma of the
+    batches' and what trials add (`servers.instance.Lead`)."""
 
     def __init__(
         self,
