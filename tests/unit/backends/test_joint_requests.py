@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -219,6 +221,23 @@ async def test_what_is_no_call_s_fault_is_met_once(failure: GatewayError, reques
     assert [type(each) for each in answers] == [type(failure)] * 4
     assert len({id(each) for each in answers}) == 4
     assert len(rig.server.requests) == requests
+
+
+async def test_a_failure_is_held_by_nobody_once_it_was_raised() -> None:
+    rig = Rig()
+    rig.server.failure = UpstreamUnreachable("away")
+    gc.collect()
+    gc.disable()
+    try:
+        answers = await rig.all(*[request(float(n)) for n in range(3)])
+        await asyncio.sleep(0)
+        rig.server.failure = None
+        held = [weakref.ref(each) for each in answers if isinstance(each, Exception)]
+        assert len(held) == 3
+        answers.clear()
+        assert [each() for each in held] == [None] * 3
+    finally:
+        gc.enable()
 
 
 async def test_an_answer_that_cannot_be_divided_is_asked_for_by_each() -> None:

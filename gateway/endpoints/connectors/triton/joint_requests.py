@@ -97,7 +97,10 @@ class JointRequests:
         key = request.model, served.model, version, tenant, joint.likeness(call)
         group = self._gathering.get(key)
         if group is not None and group.takes(rows, size):
-            return await _answer(group, group.add(request, call, rows, size))
+            answer = _answer(group, group.add(request, call, rows, size))
+            # guard: A10.joint-failure
+            del group  # it keeps what is raised, whose traceback has this frame
+            return await answer
         group = self._gathering[key] = _Group(served, limit.rows)
         own = group.add(request, call, rows, size)
         try:
@@ -112,7 +115,9 @@ class JointRequests:
                 group.task = asyncio.get_running_loop().create_task(self._send(group))
         if group.task is None:
             return await self._open_alone(request, served)
-        return await _answer(group, own)
+        answer = _answer(group, own)
+        del group, own  # guard: A10.joint-failure
+        return await answer
 
     async def _send(self, group: _Group) -> None:
         try:
