@@ -21,7 +21,7 @@ from gateway.config import EndpointSettings, Settings
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import Zone, endpoint_name
-from gateway.endpoints.connectors import Inspector, OnPremDoor
+from gateway.endpoints.connectors import Inspector, JoinsCalls, OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.endpoints.health.canary_requests import CanaryDoors, CanaryPayloads
@@ -174,6 +174,7 @@ class EndpointSet:
             back_in_s=(lambda: None) if server is None else server.back_in_s,
             measured={} if server is None else measured(settings.repository or Path("models")),
             provided=tuple if server is None else lambda: server.provided,
+            joint_limits=connector.joint_limits if isinstance(connector, JoinsCalls) else {},
         )
 
 

@@ -28,6 +28,7 @@ class CatalogModel:
     inputs: frozenset[str] = frozenset()  # all of them, by the operator's word; empty: ask servers
     rows_independent: bool | None = None  # by the operator's word; None: it is tried
     token_encoding: TokenEncoding | None = None  # of ids that callers send in the place of text
+    tenants_apart: bool = False  # no request has calls of two
     canary: bool = False  # small inferences of our own may be sent; never where it is undeclared
 
 
@@ -66,6 +67,7 @@ class Catalog:
                 pseudonymise=m.pseudonymise,
                 max_batch=m.max_batch,
                 rows_independent=m.rows_independent,
+                tenants_apart=m.tenants_apart,
                 canary=m.canary,
                 token_encoding=token_encoding.load(m.token_encoding) if m.token_encoding else None,
                 inputs=frozenset((*m.inputs, *m.text_inputs)) if m.inputs else frozenset(),

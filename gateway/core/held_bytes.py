@@ -10,6 +10,8 @@ Each is one budget for all connections, so that many calls together cost no more
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 NOBODY = ""
 """Whose request it is while no credential says so: all strangers together are one caller."""
 
@@ -118,3 +120,24 @@ class AnswerShare:
         parts, self._parts = self._parts, None
         if parts:
             self._budget.give_back(self._caller, sum(parts.values()))
+
+
+class JointAnswerShare(AnswerShare):
+    """Of an answer to several calls, which each of them holds a part of."""
+
+    __slots__ = ("_shares",)
+
+    def __init__(self, shares: Sequence[AnswerShare]) -> None:
+        self._shares = shares
+
+    @property
+    def bytes(self) -> int:
+        return sum(share.bytes for share in self._shares)
+
+    def hold(self, part: object, count: int) -> bool:
+        each = -(-count // max(1, len(self._shares)))
+        # guard: A9.joint-answer -> return True
+        return all([share.hold(part, each) for share in self._shares])
+
+    def close(self) -> None:
+        """Each closes its own."""

@@ -17,7 +17,7 @@ from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
 from gateway.core.types import ServedModel, Zone, endpoint_name
-from gateway.endpoints.batch_rows.rows import Input, Rows, RowVerdict, ServerNotReady
+from gateway.endpoints.batch_rows.rows import Input, JointLimit, Rows, RowVerdict, ServerNotReady
 from gateway.endpoints.connectors import Inspector
 from gateway.endpoints.state import EndpointState
 from gateway.endpoints.triton.repository import CACHED, stalling_options
@@ -97,6 +97,7 @@ class ServerCensus:
             if KINDS[state.settings.kind].extensions or _may_join(declared):
                 why = "its server has not told what it takes"
                 state.unbatched.setdefault(model, RowVerdict(Rows.UNTRIED, why))
+                state.joint_limits.pop(model, None)
                 self._learnt(model, name, Execution(apart=True))
 
     async def _try_rows(self, name: str, state: EndpointState, inspector: Inspector) -> bool:
@@ -129,6 +130,11 @@ class ServerCensus:
         self._executions.add((name, model))
         apart = verdict is not None and verdict.rows is not Rows.INDEPENDENT
         self._learnt(model, name, replace(execution, apart=apart))
+        state.joint_limits.pop(model, None)
+        if verdict is not None and not apart:  # guard: E5.tried-rows always
+            declared = self._catalog.models.get(model)
+            tenants_apart = declared is not None and declared.tenants_apart
+            state.joint_limits[model] = JointLimit(rows.largest, tenants_apart)
         before = state.unbatched.pop(model, None)
         if verdict is not None and apart:
             state.unbatched[model] = verdict

@@ -13,7 +13,7 @@ from gateway.accounting.spill import AdaptiveLimit
 from gateway.config import EndpointSettings
 from gateway.core.errors import DeadlineExceeded
 from gateway.core.timeouts import EARLY_S, TimerWheel, Wait, running_wheel
-from gateway.endpoints.batch_rows.rows import RowVerdict
+from gateway.endpoints.batch_rows.rows import JointLimit, RowVerdict
 from gateway.endpoints.connectors import CloudBackend, Inspector, OnPremBackend, Probed
 from gateway.endpoints.health.breaker import Breaker
 from gateway.endpoints.health.model_health import ModelHealth
@@ -206,6 +206,8 @@ class EndpointState:
     rows: dict[tuple[str, str], TriedRows] = field(default_factory=dict)  # by model, version there
     unbatched: dict[str, RowVerdict] = field(default_factory=dict)
     """Models, by their names here, of which the server could join calls, and must not."""
+    joint_limits: dict[str, JointLimit] = field(default_factory=dict)
+    """Models, by their names here, whose calls may share a request."""
     _up: bool = False
     _drained: bool = False
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from gateway.core import timeouts
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import DeadlineExceeded, DeadlineUnmeetable, GatewayError, Saturated
 from gateway.core.structs import value
+from gateway.scheduling.arrivals import Arrivals, Waiter
 from gateway.scheduling.calls import (
     Action,
     CloudPermission,
@@ -62,12 +63,6 @@ class QueueConditions:
 
     servers: tuple[ServerNow, ...]
     cloud_room: float  # how many calls the cloud takes now; 0 when none may leave
-
-
-@dataclass(slots=True)
-class _Waiter:
-    call: QueuedCall
-    granted: asyncio.Future[str]  # the name of the server
 
 
 class Grant:
@@ -124,7 +119,8 @@ class ModelQueue:
         """Called when everything that an event asked for has been done. Both are of the settings
         that the queue belongs to."""
         self._clock = clock
-        self._waiters: dict[int | str, _Waiter] = {}
+        self._waiters: dict[int | str, Waiter] = {}
+        self._arrivals = Arrivals(clock, self._decide_together)
         self._todo: deque[Action] = deque()
         self._acting = False
         self._moved = False  # a server went up or down, and those who wait have not been told
@@ -143,27 +139,50 @@ class ModelQueue:
         """Wait for a turn at one of the servers. Raises Spilled when the call is to leave, NoServer
         when there is none left, Saturated, DeadlineUnmeetable or DeadlineExceeded."""
         since_s = self._clock()
-        self._refresh(since_s)
+        granted: asyncio.Future[str] | None = None
+        if (most_rows := self.scheduling.limits.max_batch) > 1:
+            granted = await self._arrivals.gather(call, most_rows)
+            since_s = self._clock()
+        if granted is None:
+            self._catch_up(since_s)
+            if self._up <= call.avoid:
+                raise NoServer
+            actions = self.scheduling.arrive(call, since_s)
+            if len(actions) == 1 and not (self._todo or self._moved):
+                first = actions[0]
+                if type(first) is Release and first.calls == (call,):
+                    self._acted_on()
+                    return Grant(self, call, first.server, 0.0)  # at once, as mostly
+            granted = asyncio.get_running_loop().create_future()
+            self._waiters[call.id] = Waiter(call, granted)
+            self._todo.extend(actions)
+            self._act()
+        turn = self._turn(call, granted, deadline, since_s)
+        del granted  # it keeps what it raises, whose traceback has this frame
+        return await turn
+
+    def _decide_together(self, arrived: Sequence[Waiter]) -> None:
+        now_s = self._clock()
+        self._catch_up(now_s)
+        calls = []
+        for waiter in arrived:
+            call, granted = waiter.call, waiter.granted
+            if granted.done():  # its caller has left
+                continue
+            if self._up <= call.avoid:
+                granted.set_exception(NoServer())
+                continue
+            self._waiters[call.id] = waiter
+            calls.append(call)
+        if calls:
+            self._todo.extend(self.scheduling.arrive_together(calls, now_s))
+            self._act()
+
+    def _catch_up(self, now_s: float) -> None:
+        self._refresh(now_s)
         if self._todo or self._moved:
             self._act()
-            self._refresh(since_s)  # what was done may have taken what was seen
-        if self._up <= call.avoid:
-            raise NoServer
-        actions = self.scheduling.arrive(call, since_s)
-        if len(actions) == 1 and not (self._todo or self._moved):
-            first = actions[0]
-            if type(first) is Release and first.calls == (call,):
-                self._acted_on()
-                return Grant(self, call, first.server, 0.0)  # at once, as mostly
-        return await self._turn(call, self._stand(call, actions), deadline, since_s)
-
-    def _stand(self, call: QueuedCall, actions: list[Action]) -> asyncio.Future[str]:
-        """The call stands in the queue while `actions` are carried out."""
-        granted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiters[call.id] = _Waiter(call, granted)
-        self._todo.extend(actions)
-        self._act()
-        return granted
+            self._refresh(now_s)  # what was done may have taken what was seen
 
     async def _turn(
         self,
@@ -219,6 +238,7 @@ class ModelQueue:
 
     def ended(self, call: QueuedCall, answered: bool) -> None:
         """A released call ended. While nobody waits, what is around it is no matter."""
+        self._arrivals.end()  # guard: S12.event-first
         if self._waiters:
             self.decide(partial(self.scheduling.ended, call.id, answered))
         else:
@@ -239,6 +259,7 @@ class ModelQueue:
 
     def decide(self, event: Callable[[float], list[Action]]) -> None:
         """Tell the scheduler of an event, and do what it says."""
+        self._arrivals.end()
         now_s = self._clock()
         self._refresh(now_s)
         self._todo.extend(event(now_s))
@@ -286,18 +307,16 @@ class ModelQueue:
         if around.servers is not self._servers:
             self._servers = around.servers
             for server in around.servers:
-                if self._known.get(server.name) is not server:
-                    self._saw(server, now_s)
-
-    def _saw(self, server: ServerNow, now_s: float) -> None:
-        scheduling, known = self.scheduling, self._known.get(server.name)
-        self._known[server.name] = server
-        if known is None or known.most != server.most:
-            self._todo.extend(scheduling.limit(server.name, server.most, now_s))
-        if known is None or known.up != server.up:
-            self._up = frozenset([s.name for s in self._known.values() if s.up])
-            self._todo.extend(scheduling.mark_up(server.name, server.up, now_s))
-            self._moved = True
+                before = self._known.get(server.name)
+                if before is server:
+                    continue
+                self._known[server.name] = server
+                if before is None or before.most != server.most:
+                    self._todo.extend(self.scheduling.limit(server.name, server.most, now_s))
+                if before is None or before.up != server.up:
+                    self._up = frozenset([s.name for s in self._known.values() if s.up])
+                    self._todo.extend(self.scheduling.mark_up(server.name, server.up, now_s))
+                    self._moved = True
 
     def _do(self, action: Action) -> None:
         if isinstance(action, Release):

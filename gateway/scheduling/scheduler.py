@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gateway.scheduling.best_set.batcher import Batcher
 from gateway.scheduling.best_set.releases import BatchReleases
@@ -35,8 +35,8 @@ from gateway.scheduling.tuning import DEFAULT, Tuning
 class Scheduler(GroupEvents):
     """See the module. Every spill takes one of `limits.cloud_room`. `round_trip_s` is the network's
     part of an answer's time. `lead_s` is how long before the end of the running batch the next one
-    is sent; 0 sends it on completion, None twice the network's time and two sigma of the
-    batches'."""
+    is sent; 0 sends it on completion, None twice the network's time, two sigma of the
+    batches' and what trials add (`servers.instance.Lead`)."""
 
     def __init__(
         self,
@@ -84,6 +84,16 @@ class Scheduler(GroupEvents):
                 return actions
         self._waiting.join(call, position)
         return self._decide(now_s)
+
+    def arrive_together(self, calls: Sequence[QueuedCall], now_s: float) -> list[Action]:
+        """New calls, of which none comes before another."""
+        actions: list[Action] = []
+        for call in calls:
+            if len(self._positions) >= self.tuning.max_waiting:  # guard: A1.queue-limit
+                actions.append(self._selection.turn_away(call, now_s))
+            else:
+                self._join(call, now_s)
+        return [*actions, *self._decide(now_s)]
 
     def _at_once(
         self, call: QueuedCall, position: QueuePosition, now_s: float

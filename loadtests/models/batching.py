@@ -4,6 +4,7 @@
     python -m loadtests.models.batching --only minilm --words 4 12 40 120
     python -m loadtests.models.batching --gateway --rounds 5
     python -m loadtests.models.batching --gateway --apart --only minilm paced
+    python -m loadtests.models.batching --gateway --protocol http    # or openai: embeddings
 
 One real Triton serves all of them. `alone` is one caller that asks for one row and then for the
 next; `crowd` is `--callers` of them at once. `batch` is Triton's own count of rows by executions.
@@ -13,7 +14,9 @@ continuous batching, of which Triton counts nothing: its `batch` is words by ste
 
 With `--gateway` a `spillway serve` stands in front of the same Triton, and the crowd asks both in
 turns; `gateway_cpu_ms` is what a call costs of the processor in the gateway, its scan workers
-included. The gateway reads every text. `--apart` leaves the first core to Triton, and the others to
+included, `behind_cpu_ms` at Triton then, and `cpu_kept` what a call costs there without the gateway
+by the two together: the share of calls that as many cores serve, whatever the callers cost. The
+gateway reads every text. `--apart` leaves the first core to Triton, and the others to
 the gateway and the callers, as on two machines; without it all of them share all cores. `paced` is
 a model that sleeps 20 ms and 1 ms a row, as a GPU would be busy without using the processor.
 """
@@ -29,6 +32,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -47,6 +51,7 @@ from gateway.models.profiling.load import WARM, LoadTarget, Measured, connected
 from gateway.models.profiling.samples import requests
 from loadtests import build
 from loadtests.models import processes
+from loadtests.models.over_http import over_http
 from tests.live import LiveGateway, serving
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
@@ -54,6 +59,7 @@ PACED = Path(__file__).resolve().parents[1] / "decide/repository/timed"
 BATCHED = ("minilm", "fraud_score", "image_inspection", "names")
 GENERATOR = "scribe"
 _SAMPLES = 64
+_TEXTS = {"task": "embeddings", "text_inputs": ["text"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,7 @@ class Found:
     alone_cpu_s: list[float] = field(default_factory=list)  # at Triton, a call
     crowd_cpu_s: list[float] = field(default_factory=list)
     gateway_cpu_s: list[float] = field(default_factory=list)
+    behind_cpu_s: list[float] = field(default_factory=list)  # at Triton, a call through the gateway
     steps: list[float] = field(default_factory=list)  # the generator's words by its steps
     provider: str = ""  # of ONNX Runtime, by the model's own word; empty: it says none
 
@@ -101,8 +108,14 @@ class Found:
                 "kept": round(median(b.calls_per_s / c.calls_per_s for b, c in pairs), 3),
                 "gateway_batch": round(median(m.executed for m in self.behind), 1),
                 "gateway_cpu_ms": round(1000 * median(self.gateway_cpu_s), 2),
+                "behind_cpu_ms": round(1000 * median(self.behind_cpu_s), 2),
+                "cpu_kept": round(self._cpu_kept(), 3),
             }
         return told
+
+    def _cpu_kept(self) -> float:
+        rounds = zip(self.crowd_cpu_s, self.behind_cpu_s, self.gateway_cpu_s, strict=True)
+        return median(direct / (behind + gateway) for direct, behind, gateway in rounds)
 
 
 def rate(found: list[Measured]) -> float:
@@ -157,8 +170,7 @@ def settings(server: TritonServer, scratch: Path) -> dict[str, Any]:
             "gpu": {"kind": "triton", "zone": "onprem", "grpc": address, "expected_ms": 20}
         },
         "models": {
-            model: served | ({"text_inputs": ["text"]} if model == "minilm" else {})
-            for model in (*BATCHED, "paced")
+            model: served | (_TEXTS if model == "minilm" else {}) for model in (*BATCHED, "paced")
         },
     }
 
@@ -219,7 +231,8 @@ async def _round(
     gateway: LiveGateway | None,
 ) -> None:
     pid, streamed = server.pid or 0, case.model == GENERATOR
-    async with connected(f"127.0.0.1:{server.ports.grpc}", case.model, streamed) as direct:
+    direct_at = f"127.0.0.1:{server.ports.grpc}", f"http://127.0.0.1:{server.ports.http}"
+    async with _target(args, *direct_at, case.model, direct=True) as direct:
         measured, cpu_s = await _metered(direct, case, 1, args.seconds, pid)
         found.alone.append(measured)
         found.alone_cpu_s.append(cpu_s)
@@ -232,12 +245,23 @@ async def _round(
             found.steps.append(words / steps)
         if gateway is None:
             return
-        async with connected(gateway.grpc_target, case.model, streamed) as behind:
+        behind_at = gateway.grpc_target, gateway.http_url
+        async with _target(args, *behind_at, case.model, direct=False) as behind:
             await behind.measure(case.requests, args.callers, 0.3)  # its scans' caches
-            pid = gateway.process.pid
+            own, before_s = gateway.process.pid, processes.cpu_s(gateway.process.pid)
             measured, cpu_s = await _metered(behind, case, args.callers, args.seconds, pid)
             found.behind.append(measured)
-            found.gateway_cpu_s.append(cpu_s)
+            found.behind_cpu_s.append(cpu_s)
+            found.gateway_cpu_s.append(_each(processes.cpu_s(own) - before_s, measured))
+
+
+def _target(
+    args: argparse.Namespace, grpc_address: str, url: str, model: str, *, direct: bool
+) -> AbstractAsyncContextManager[LoadTarget]:
+    """Triton has no embeddings: its callers of those send tensors."""
+    if args.protocol == "grpc" or model == GENERATOR:
+        return connected(grpc_address, model, model == GENERATOR)
+    return over_http(url, grpc_address, model, args.protocol == "openai" and not direct)
 
 
 async def _metered(
@@ -246,8 +270,11 @@ async def _metered(
     """And what a call cost of the processor in a process and all that it started."""
     before_s = processes.cpu_s(pid)
     measured = await target.measure(case.requests, callers, seconds)
-    used_s = processes.cpu_s(pid) - before_s
-    return measured, used_s / (len(measured.took_s) * (1 + WARM))  # what did not count ran too
+    return measured, _each(processes.cpu_s(pid) - before_s, measured)
+
+
+def _each(used_s: float, measured: Measured) -> float:
+    return used_s / (len(measured.took_s) * (1 + WARM))  # what did not count ran too
 
 
 async def _made(server: TritonServer) -> tuple[float, float]:
@@ -275,6 +302,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--words", type=int, nargs="+", default=[12], help="of a text")
     parser.add_argument("--gateway", action="store_true")
+    parser.add_argument("--protocol", default="grpc", choices=("grpc", "http", "openai"))
     build.add_choice(parser)
     parser.add_argument("--apart", action="store_true", help="Triton has a core of its own")
     parser.add_argument("--json", action="store_true")

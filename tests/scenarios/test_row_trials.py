@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import numpy as np
 import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from gateway.protocols.oip.datatypes import join
 from tests import live
 from tests.live import LiveGateway
 
@@ -153,3 +157,85 @@ def test_texts_are_tried_with_strings_of_the_gateways_own(gateway: LiveGateway) 
     after = statistics(gateway, "texts")
     assert [found[2] for found in answers] == list(range(16))
     assert after[1] - before[1] < after[0] - before[0]
+
+
+def requests(gateway: LiveGateway, model: str) -> int:
+    """That the server has answered, whatever the rows of each."""
+    told = gateway.client.get(f"/v2/models/{model}/stats").json()["model_stats"][0]
+    return int(told["inference_stats"]["success"]["count"])
+
+
+def over_grpc(gateway: LiveGateway, model: str, rows: list[list[Any]], call_id: str) -> list[bytes]:
+    """The answer to each row of one call, in the bytes of its numbers."""
+    kind, data = raw(rows)
+    message = service_pb2.ModelInferRequest(model_name=model, id=call_id)
+    message.inputs.add(name="x", datatype=kind, shape=[len(rows), 3])
+    message.raw_input_contents.append(data)
+    with grpc.insecure_channel(gateway.grpc_target) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        reply = stub.ModelInfer(message, timeout=50)
+    assert (reply.id, list(reply.outputs[0].shape)) == (call_id, [len(rows), 3])
+    return divided(reply.raw_output_contents[0])
+
+
+def over_http(gateway: LiveGateway, model: str, rows: list[list[Any]], call_id: str) -> list[bytes]:
+    """The same in binary."""
+    kind, data = raw(rows)
+    given: dict[str, Any] = {"name": "x", "datatype": kind, "shape": [len(rows), 3]}
+    given["parameters"] = {"binary_data_size": len(data)}
+    head = {"id": call_id, "inputs": [given], "parameters": {"binary_data_output": True}}
+    text = json.dumps(head).encode()
+    answered = httpx.post(
+        f"{gateway.http_url}/v2/models/{model}/infer", content=text + data, timeout=60,
+        trust_env=False, verify=False,
+        headers={
+            "x-latency-budget-ms": "50000",
+            "inference-header-content-length": str(len(text)),
+        },
+    )  # fmt: skip
+    assert answered.status_code == 200, answered.text
+    length = int(answered.headers["inference-header-content-length"])
+    reply = json.loads(answered.content[:length])
+    assert (reply["id"], reply["outputs"][0]["shape"]) == (call_id, [len(rows), 3])
+    return divided(answered.content[length:])
+
+
+def raw(rows: list[list[Any]]) -> tuple[str, bytes]:
+    if isinstance(rows[0][0], str):
+        return "BYTES", join([text.encode() for row in rows for text in row])
+    return "FP32", np.array(rows, np.float32).tobytes()
+
+
+def divided(data: bytes) -> list[bytes]:
+    return [data[at : at + 12] for at in range(0, len(data), 12)]
+
+
+@pytest.mark.parametrize("model", INDEPENDENT)
+def test_answers_are_equal_to_the_bit_whoever_calls_beside_them_and_how(
+    gateway: LiveGateway, model: str
+) -> None:
+    """Calls of one to three rows over gRPC, and over HTTP in JSON and in binary, at once."""
+    numbers = np.random.default_rng(5).normal(0, 2, (24, 3)).astype(np.float32)
+    rows: list[list[Any]] = [
+        [str(value) * 2 for value in row] if model == "texts" else [float(v) for v in row]
+        for row in numbers
+    ]
+    alone = {str(row): over_grpc(gateway, model, [row], "alone")[0] for row in rows}
+    before = requests(gateway, model)
+
+    def caller(number: int) -> int:
+        for at in range(number, number + 16):
+            first = at % 24
+            own = [rows[(first + more) % 24] for more in range(1 + number % 3)]
+            if number % 3 == 2 and model == "linear":
+                given = np.array(answer(gateway, model, own[0]), np.float32)
+                found = [given.tobytes()]
+            else:
+                over = (over_grpc, over_http)[number % 2]
+                found = over(gateway, model, own, f"{number}-{at}")
+            assert found == [alone[str(row)] for row in own[: len(found)]]
+        return 16
+
+    with ThreadPoolExecutor(2 * CALLERS) as callers:
+        calls = sum(callers.map(caller, range(2 * CALLERS)))
+    assert requests(gateway, model) - before < calls

@@ -94,7 +94,10 @@ PURE = (
     "scheduling",
     "server.latency_budget",
 )
-WAITING = ("scheduling.queue", "scheduling.queues", "scheduling.gpu_turns", "scheduling.factory")
+WAITING = (
+    *("scheduling.arrivals", "scheduling.queue", "scheduling.queues"),
+    *("scheduling.gpu_turns", "scheduling.factory"),
+)
 """The queues, whose callers wait: the only part of scheduling that is not pure."""
 
 

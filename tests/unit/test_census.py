@@ -58,6 +58,7 @@ class Place:
         self.inspector = server
         self.settings = type("Settings", (), {"kind": server.kind, "zone": zone, "canary": None})
         self.unbatched: dict[str, Any] = {}
+        self.joint_limits: dict[str, Any] = {}
         self.rows: dict[Any, Any] = {}
 
 

@@ -91,6 +91,14 @@ class Queue:
         return sum(self.scheduler.servers.in_flight(name) for name in self.around.servers)
 
 
+GATHERED = 5  # turns of the loop, after which nobody who arrived is gathered any more
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 async def order_of(queue: Queue, *calls: QueuedCall) -> list[str]:
     """Who is served in which order, behind one that holds the server while they come."""
     held = await queue.enter(queue.call("held", 0.5))
@@ -138,7 +146,7 @@ async def test_what_is_with_a_server_is_one_batch_and_the_rest_waits_here() -> N
     queue = Queue(batch=4)
     first = await queue.enter(queue.call("first"))
     waiting = queue.queued(*(queue.call(str(i)) for i in range(9)))
-    await asyncio.sleep(0)
+    await turns(GATHERED)
     assert (queue.in_flight, queue.group.waiting) == (1, 9)
     first.release(answered=True)
     await asyncio.sleep(0)

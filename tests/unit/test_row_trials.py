@@ -25,7 +25,7 @@ from gateway.core.errors import (
 from gateway.core.reply import OneFrame
 from gateway.core.types import Endpoint, InferenceRequest, ServedModel, TensorCall, Zone
 from gateway.endpoints.batch_rows.row_trials import Array, decoded, encoded, trial_rows
-from gateway.endpoints.batch_rows.rows import Input
+from gateway.endpoints.batch_rows.rows import Input, JointLimit
 from gateway.endpoints.model_discovery import ServerCensus
 from gateway.protocols.oip.grpc import encode_response
 from gateway.protocols.oip.reply import TensorReply
@@ -106,6 +106,7 @@ class Place:
         self.inspector = self.onprem = server
         self.settings = type("S", (), {"kind": server.kind, "zone": zone, "canary": canary})
         self.unbatched: dict[str, Any] = {}
+        self.joint_limits: dict[str, Any] = {}
         self.rows: dict[Any, Any] = {}
         self.model_states = {MODEL: ModelState()}
 
@@ -156,6 +157,19 @@ async def test_a_model_is_apart_until_it_was_tried_and_together_from_then_on() -
     assert [told.apart for told in site.learnt] == [True, False]
     assert site.learnt[-1] == Execution(rows=8)
     assert site.place.unbatched == {}
+
+
+async def test_calls_are_joined_where_rows_are_independent_alone() -> None:
+    site = Site(Server())
+    await site.look()
+    assert site.place.joint_limits == {MODEL: JointLimit(8)}
+    site = Site(Server(), tenants_apart=True)
+    await site.look()
+    assert site.place.joint_limits == {MODEL: JointLimit(8, tenants_apart=True)}
+    site.server.does = softmax
+    site.server.versions = ("2",)
+    await site.look()
+    assert site.place.joint_limits == {}
 
 
 async def test_one_whose_rows_are_coupled_stays_apart_and_that_is_told(

@@ -94,6 +94,9 @@ class ModelSettings(Section):
     rows_independent: bool | None = Field(
         None, description="whether rows of one batch leave each other's answers alone; else tried"
     )
+    tenants_apart: bool = Field(
+        False, description="true: no request to a server has calls of more than one tenant"
+    )
     canary: bool = Field(True, description="false where even an empty inference has an effect")
     token_encoding: FilePath | None = Field(
         None,

@@ -28,6 +28,14 @@ class RowVerdict:
 INDEPENDENT = RowVerdict(Rows.INDEPENDENT)
 
 
+@dataclass(frozen=True, slots=True)
+class JointLimit:
+    """What calls of a model may share a request."""
+
+    rows: int  # of the largest
+    tenants_apart: bool = False
+
+
 class ServerNotReady(Exception):
     """The server did not answer as it may in a while; the message says what it met."""
 

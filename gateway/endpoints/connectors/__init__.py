@@ -15,6 +15,7 @@ from gateway.core import ambient
 from gateway.core.errors import EgressForbidden
 from gateway.core.reply import ReplyStream, RestBody
 from gateway.core.types import CLEAR, CLOUD, Classification, Decision, InferenceRequest, ServedModel
+from gateway.endpoints.batch_rows.rows import JointLimit
 from gateway.endpoints.connectors.version_split import open_split
 
 _set = object.__setattr__  # of what nobody can change afterwards
@@ -51,6 +52,13 @@ class Inspector(Protocol):
     async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
         """Call a unary method of GRPCInferenceService with a serialised message."""
         ...
+
+
+@runtime_checkable
+class JoinsCalls(Protocol):
+    """Sends calls as one request, of the models that have a limit: whoever tries rows sets it."""
+
+    joint_limits: dict[str, JointLimit]
 
 
 @final

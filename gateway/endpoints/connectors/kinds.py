@@ -43,7 +43,6 @@ def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
     from gateway.endpoints.connectors.triton.connector import TritonConnector
     from gateway.endpoints.connectors.triton.grpc import triton_grpc
     from gateway.endpoints.connectors.triton.http import TritonHttp
-    from gateway.endpoints.connectors.triton.openai import OpenAiOnTriton
 
     embedded = settings.embedded
     address = f"127.0.0.1:{ports.grpc if ports else 0}" if embedded else settings.grpc or ""
@@ -57,7 +56,7 @@ def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
         tls=_tls(settings),
         max_answer_bytes=most_bytes,
     )
-    return TritonConnector(grpc, http or None, OpenAiOnTriton(grpc))
+    return TritonConnector(grpc, http or None)
 
 
 def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:

@@ -81,7 +81,7 @@ class Http2Client(Http2Connection):
             self._end("the endpoint does not speak HTTP/2")
             transport.close()
             return
-        self._transport.write(_GREETING)
+        self.sender.write(_GREETING)
         self.watch.start(QUIET_S, PONG_S)  # guard: A8.ping-timeout
 
     def _end(self, why: str) -> None:

@@ -119,7 +119,7 @@ class Http2Connection(asyncio.Protocol):
         """Tell the peer, and close; but not at once: one that is still sending would get a reset
         instead. What comes meanwhile is thrown away."""
         if not self.sender.lost:
-            self._transport.write(frames.goaway(self._last_taken(), code))
+            self.sender.write(frames.goaway(self._last_taken(), code))
             self._end(why)
             self._lingers = self.loop.call_later(_LINGER_S, self._transport.abort)
             try:
@@ -147,7 +147,7 @@ class Http2Connection(asyncio.Protocol):
         return True
 
     def _ping(self) -> None:
-        self._transport.write(_PING)
+        self.sender.write(_PING)
 
     def _is_silent(self) -> None:
         self.give_up(Code.NO_ERROR, "the other end does not answer")

@@ -17,6 +17,7 @@ _UNREAD_BYTES: Final = 1 << 20  # in the transport, while a peer asks for more a
 _CONTROL_WINDOWS: Final = 8  # of streams that SETTINGS change, which count as one more
 _CLOSED_STREAMS: Final = 1024
 _LARGE_BYTES: Final = 1 << 20  # of a message
+_GATHERED_BYTES: Final = 64 * 1024  # more go out at once
 _WORTH_BYTES: Final = 1024  # of DATA: a window that opens by less brings no call on
 _HEADERS, _END_STREAM = frames.HEADERS, frames.END_STREAM
 _WHOLE_HEAD: Final = frames.END_HEADERS
@@ -77,6 +78,9 @@ class FrameSender:
         """`controls`: frames of the peer that carry no call, less what calls have brought."""
         self._controls = controls
         self._transport: asyncio.Transport
+        self._call_soon = asyncio.get_running_loop().call_soon
+        self._gathered: list[bytes] = []  # to be sent when this turn of the loop is over
+        self._gathered_bytes = 0
         self._encoder = Encoder()
         self._table_bytes = TABLE_BYTES
         self._peer_frame_bytes = frames.USUAL_FRAME_BYTES
@@ -93,24 +97,43 @@ class FrameSender:
         self._transport = transport
 
     def end(self) -> None:
+        self.flush()
         self.lost = True
         self._unsent.clear()
 
+    def flush(self) -> None:
+        """What this turn of the event loop has to send goes out, in one write: answers that come
+        together cost the peer and the kernel no more than one."""
+        gathered = self._gathered
+        if gathered:
+            self._gathered, self._gathered_bytes = [], 0
+            if not self._transport.is_closing():
+                self._transport.write(b"".join(gathered))
+
+    def _send(self, data: bytes) -> None:
+        gathered = self._gathered
+        if not gathered:
+            self._call_soon(self.flush)
+        gathered.append(data)
+        self._gathered_bytes += len(data)
+        if self._gathered_bytes > _GATHERED_BYTES:
+            self.flush()
+
     def write(self, data: bytes) -> None:
-        """Frames, at once."""
+        """Frames, behind those before them."""
         if not self.lost:
-            self._transport.write(data)
+            self._send(data)
 
     def answer(self, data: bytes) -> None:
         """A frame that the peer asks for. Raises Http2Error where it reads none of them."""
         if self._transport.get_write_buffer_size() > _UNREAD_BYTES:
             raise Http2Error(Code.ENHANCE_YOUR_CALM, "answers to frames are not read")
-        self._transport.write(data)
+        self._send(data)
 
     def reset(self, stream: int, code: Code) -> None:
         """End a stream that the peer may not have ended."""
         if not self.lost:
-            self._transport.write(frames.reset(stream, code))
+            self._send(frames.reset(stream, code))
             self.closed.add(stream)
 
     # What the peer allows
@@ -196,7 +219,7 @@ class FrameSender:
         begins = _write_head(block_size << 8 | _HEADERS, _WHOLE_HEAD, number)
         if tail is None:
             before = _write_message_head(size << 8, _END_STREAM, number, 0, length)
-            self._transport.write(b"".join((begins, block, before, message)))
+            self._send(b"".join((begins, block, before, message)))
             return
         before = _write_message_head(size << 8, 0, number, 0, length)
         shared, own = tail
@@ -206,7 +229,7 @@ class FrameSender:
             ends, last = self._headers(number, last, _END_STREAM), b""
         else:
             ends = _write_head(last_size << 8 | _HEADERS, _WHOLE_END, number)
-        self._transport.write(b"".join((begins, block, before, message, ends, last)))
+        self._send(b"".join((begins, block, before, message, ends, last)))
 
     def send(
         self, stream: Stream, before: bytes, data: bytes, tail: Fields | None, ends: bool = True
@@ -228,10 +251,10 @@ class FrameSender:
             if self._controls.count > MOST_IN_ADVANCE:
                 self._controls.count -= CONTROLS_PER_FRAME
             head = frames.head(size, frames.DATA, _END_STREAM if ends else 0, stream.id)
-            self._transport.write(b"".join((before, head, data)))
+            self._send(b"".join((before, head, data)))
             return
         if before:
-            self._transport.write(before)
+            self._send(before)
         stream.unsent, stream.at, stream.tail, stream.ends = data, 0, tail, ends
         if stream.window > 0 or not size:
             self._unsent.append(stream)
@@ -265,11 +288,11 @@ class FrameSender:
         if (last or size >= _WORTH_BYTES) and self._controls.count > MOST_IN_ADVANCE:
             self._controls.count -= CONTROLS_PER_FRAME
         flags = frames.END_STREAM if last and stream.ends and tail is None else 0
-        self._transport.write(frames.frame(frames.DATA, flags, stream.id, data[at : at + size]))
+        self._send(frames.frame(frames.DATA, flags, stream.id, data[at : at + size]))
         if last:
             stream.unsent = stream.tail = None
             if tail is not None:
-                self._transport.write(self.encode(stream.id, tail, _END_STREAM))
+                self._send(self.encode(stream.id, tail, _END_STREAM))
             stream.was_sent()
 
     def encode(self, stream: int, fields: Fields, flags: int) -> bytes:

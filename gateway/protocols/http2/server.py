@@ -34,7 +34,7 @@ class Http2Server(Http2Connection):
         """Calls that have begun go on; then it closes."""
         self.calls.stopping = True
         if not self.sender.lost:
-            self._transport.write(frames.goaway(self.calls.last_id, Code.NO_ERROR))
+            self.sender.write(frames.goaway(self.calls.last_id, Code.NO_ERROR))
             self.close_if_done()
 
     def forget(self) -> None:
@@ -70,7 +70,7 @@ class Http2Server(Http2Connection):
             frames.MAX_FRAME_SIZE: FRAME_BYTES,
             frames.MAX_HEADER_LIST_SIZE: HEAD_LIST_BYTES,
         }
-        self._transport.write(frames.settings(ours))
+        self.sender.write(frames.settings(ours))
         self._greets = self.loop.call_later(GREETS_S, self._check_greeting)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -92,7 +92,7 @@ def encode_request(
     for wanted in call.outputs:
         output = message.outputs.add(name=wanted.name)
         _set(output.parameters, wanted.parameters)
-    return [message.SerializeToString(), *_raw(_RAW_INPUTS, call.inputs)]
+    return [message.SerializeToString(), *_raw(_RAW_INPUTS, [t.data for t in call.inputs])]
 
 
 def decode_response(message: GrpcMessage) -> TensorReply:
@@ -143,7 +143,13 @@ def encode_response(reply: TensorReply) -> GrpcMessage:
     )
     _set(message.parameters, reply.parameters)
     _add(message.outputs, reply.outputs)
-    return GrpcMessage(b"".join((message.SerializeToString(), *_raw(_RAW_OUTPUTS, reply.outputs))))
+    contents = raw_outputs([tensor.data for tensor in reply.outputs])
+    return GrpcMessage(b"".join((message.SerializeToString(), *contents)))
+
+
+def raw_outputs(contents: Sequence[bytes]) -> Iterator[bytes]:
+    """The outputs' contents as the last field of a `ModelInferResponse`."""
+    return _raw(_RAW_OUTPUTS, contents)
 
 
 def rest_from_grpc(message: GrpcMessage, call: TensorCall) -> RestBody:
@@ -216,12 +222,12 @@ def _packed(values: Any, count: int, code: str) -> bytes:
     return bytes(packed)
 
 
-def _raw(field: bytes, tensors: Sequence[Tensor]) -> Iterator[bytes]:
+def _raw(field: bytes, contents: Sequence[bytes]) -> Iterator[bytes]:
     """The contents of tensors as the last field of a message, without a copy: protobuf makes
     several."""
-    for tensor in tensors:
-        yield field + _length(len(tensor.data))
-        yield tensor.data
+    for data in contents:
+        yield field + _length(len(data))
+        yield data
 
 
 def _length(size: int) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -131,7 +131,11 @@ class OnArrival(GroupEvents):
         return self._queue[0][0] if self._queue and not self.servers.up else math.inf
 
     def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
-        return [*self._enter(call, now_s), *self._decide(now_s)]
+        return self.arrive_together((call,), now_s)
+
+    def arrive_together(self, calls: Sequence[QueuedCall], now_s: float) -> list[Action]:
+        entered = [action for call in calls for action in self._enter(call, now_s)]
+        return [*entered, *self._decide(now_s)]
 
     def _enter(self, call: QueuedCall, now_s: float) -> list[SpillNow | Refuse]:
         """Empty: it waits."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVarTuple
 
 from gateway.scheduling.calls import (
@@ -119,6 +119,11 @@ class Guarded:
     def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
         self._books.waiting[call.id] = call
         return self._happens(self.deciding.arrive, now_s, call)
+
+    def arrive_together(self, calls: Sequence[QueuedCall], now_s: float) -> list[Action]:
+        for call in calls:
+            self._books.waiting[call.id] = call
+        return self._happens(self.deciding.arrive_together, now_s, calls)
 
     def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
         if call.id in self._books.waiting:

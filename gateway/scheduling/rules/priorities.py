@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gateway.scheduling.calls import (
@@ -89,12 +89,18 @@ class ByPriority(GroupEvents):
     # What happens
 
     def arrive(self, call: QueuedCall, now_s: float) -> list[Action]:
-        if len(self._line.entries) >= self._max_waiting:
+        return self.arrive_together((call,), now_s)
+
+    def arrive_together(self, calls: Sequence[QueuedCall], now_s: float) -> list[Action]:
+        actions: list[Action] = []
+        for call in calls:
+            if len(self._line.entries) < self._max_waiting:
+                self._join(call, now_s)
+                continue
             action = self._turned_away(call, now_s)
             self.limits.cloud_room -= isinstance(action, SpillNow)
-            return [action]
-        self._join(call, now_s)
-        return self._decide(now_s)
+            actions.append(action)
+        return [*actions, *self._decide(now_s)]
 
     def changed(self, call: QueuedCall, now_s: float) -> list[Action]:
         if not self._line.remove(call.id):

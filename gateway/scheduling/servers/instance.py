@@ -15,6 +15,9 @@ _AT_MOST = 2  # bursts with a server: the running one and the next (BEHAVIOURS S
 _ANY = 1 << 30
 _STALE_S = 30.0  # figures that nobody renewed for so long prove nothing
 _LONGER, _SHORTER = 0.125, 0.995  # the lead, after a burst that was split, and one that was not
+_LEAST_LEAD = 0.25
+"""Of the longest lead. A server that has nothing to do until a batch has come shows in no answer:
+with it a model of 36 ms serves as many calls as without a gateway, else 0.95 of them."""
 _SPLIT = 0.5  # of a batch of one call: two answers so far from one another are of two batches
 _TRIED_S = 1.0  # a server that seems slower is tried again after so long, whatever it seems
 _OVERDUE = 0.1  # of its time: how much longer than now a batch is taken to last that should be done
@@ -96,10 +99,11 @@ class Lead:
     as the gateway gets to read them; however long all of them take, no two lie so far apart.
     """
 
-    share: float = 0.0
+    share: float = _LEAST_LEAD
 
     def observe(self, split: bool) -> None:
-        self.share = min(1.0, self.share + _LONGER) if split else self.share * _SHORTER
+        longer, shorter = self.share + _LONGER, self.share * _SHORTER
+        self.share = min(1.0, longer) if split else max(_LEAST_LEAD, shorter)
 
 
 @dataclass(slots=True)

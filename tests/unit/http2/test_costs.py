@@ -187,6 +187,7 @@ async def test_what_is_under_way_when_a_stream_ends_is_no_flood() -> None:
         end.data_received(frames.frame(frames.DATA, 0, 1, bytes(1 << 14)))
         await rested(end)
     assert not end.sender.lost
+    end.sender.flush()
     assert frames.window_update(0, bounds.CONNECTION_WINDOW // 2) in end.sent.written
 
 

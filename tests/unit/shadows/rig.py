@@ -132,6 +132,7 @@ def rig_with(
     *,
     classifier: ClassifierPort | None = None,
     block_unknown: bool = False,
+    max_batch: int = BATCH,
     **live: Any,
 ) -> Rig:
     """`shadows`: by name, as settings would say. `live`: of the live policy."""
@@ -143,7 +144,7 @@ def rig_with(
         policy=policy,
         queue=QueueSettings(),
         routing=routing,
-        max_batch=BATCH,
+        max_batch=max_batch,
         block_unknown=block_unknown,
         classifier=classifier or ScriptedClassifier(),
     )

@@ -219,7 +219,7 @@ def rules(new: NewScheduling) -> Rules:
 async def test_a_shadow_is_asked_when_the_live_call_is_on_its_way() -> None:
     at_the_server: list[int] = []
 
-    rig = rig_with({})
+    rig = rig_with({}, max_batch=1)
     server = rig.sites["gpu"].connector
 
     class Asked(OnArrival):
