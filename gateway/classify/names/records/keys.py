@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.classify.names.records.stems import Stems
+from gateway.classify.text.stems import Stems
 
 
 class NamePart(Enum):
