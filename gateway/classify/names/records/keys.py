@@ -112,13 +112,14 @@ def _table() -> dict[int, str]:
 
 
 _LETTERS = _table()
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def folded(text: str) -> str:
     """The text in lower case without accents, as long as it was."""
     if text.isascii():
         return text.lower()
-    plain = text.translate(_LETTERS)
+    plain = _BEYOND_ASCII.sub(lambda run: run[0].translate(_LETTERS), text)
     lower = plain.lower()
     return lower if len(lower) == len(plain) else "".join(c.lower()[:1] or c for c in plain)
 

@@ -94,7 +94,8 @@ def test_a_name_in_code_points_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2024-05-01 16:00", "sort 3, 1, 2, 9, 5", "de:ad:be:ef:00:11", "a very_long_name_in_small"]
+    "text",
+    ["2024-05-01 16:00", "sort 3, 1, 2, 9, 5", "de:ad:be:ef:00:11", "a very_long_name_in_small"],
 )
 def test_usual_numbers_and_names_hide_no_words(text: str) -> None:
     assert not may_hold_words(text)
