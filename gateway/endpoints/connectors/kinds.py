@@ -14,6 +14,7 @@ from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
+from gateway.endpoints.credentials import Credential
 from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
 from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
@@ -73,14 +74,31 @@ def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
 
 
 def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
+    provider = settings.provider
+    origin = endpoint_origin(
+        settings.url or "", _tls(settings), provider.base if provider else "/v1"
+    )
     wire = ConnectionPool(
-        endpoint_origin(settings.url or "", _tls(settings)),
+        origin,
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
         max_body_bytes=most_bytes,
         rest_s=REST_S,
     )
-    return OpenAiConnector(wire, headers=_headers(settings))
+    query = {**(provider.query if provider else {}), **settings.query}
+    return OpenAiConnector(
+        wire,
+        headers=_headers(settings),
+        provider=provider,
+        query=query,
+        credential=None if settings.credential is None else _credential(settings),
+    )
+
+
+def _credential(settings: EndpointSettings) -> Credential:
+    from gateway.endpoints.credentials.issuers import renewed  # httpx, for those who have tokens
+
+    return renewed(settings)
 
 
 Build = Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]
@@ -100,7 +118,13 @@ def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTa
 
 def _headers(settings: EndpointSettings) -> dict[str, str]:
     """What goes with every call: the endpoint's credential and its configured headers."""
-    headers = dict(bearer(_secret(settings.api_key)))
+    key, provider = _secret(settings.api_key), settings.provider
+    if provider is None:
+        headers = dict(bearer(key))
+    else:
+        headers = dict(provider.headers)
+        if key is not None:
+            headers |= provider.authorization.headers(key)
     return headers | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
 
 

@@ -39,9 +39,13 @@ def lacking(
     for need in needs(call):
         if need.capability not in offered or need.capability in served.lacks:
             return need
+    for key, accepted in served.refuses.items():
+        value = call.document.get(key)
+        if value is not None and value not in accepted:  # guard: S10.refused-field
+            return CapabilityNeed("other", key)
     return None
 
 
 def limited(endpoint: Endpoint, served: ServedModel) -> bool:
     """Whether there are calls of its protocol that the endpoint cannot serve."""
-    return bool(served.lacks) or KINDS[endpoint.kind].limited
+    return bool(served.lacks or served.refuses) or KINDS[endpoint.kind].limited
