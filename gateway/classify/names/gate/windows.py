@@ -135,12 +135,10 @@ class NamesGate:
             if phrase is None:
                 certain.append(window)
                 continue
-            start, end = phrase
-            words = text[start:end].strip()
-            start = text.index(words, start)
+            words = text[slice(*phrase)].strip()
             nobody = self.phrases.nobody(words)
-            # guard: C19.phrases-near-people minus 2
-            if nobody is False or mentions_person(text, start, end, _NEAR):
+            # guard: C19.phrases-near-people -> if nobody is False:
+            if nobody is False or mentions_person(text, *phrase, _NEAR):
                 certain.append(window)
             elif not nobody:
                 phrases.append((words, window))
@@ -185,7 +183,6 @@ def _windows(tokens: list[str], kinds: str) -> Iterator[tuple[Span, Span | None]
         ends = ends or list(itertools.accumulate(map(len, tokens), initial=0))
         around = AROUND if min(shapes) >= len(_CHAT) else _AROUND_CHAT
         window = ends[max(0, start - around)], ends[min(len(tokens), end + around)]
-        # guard: C19.phrases-given minus 4
         is_phrase = (
             end - start <= MOST_TOKENS
             and min(shapes) >= len(_CHAT)

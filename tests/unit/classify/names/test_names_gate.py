@@ -152,62 +152,6 @@ def test_a_part_of_a_text_is_cut_as_in_the_whole() -> None:
     assert part == whole.part(2, 4)
 
 
-@pytest.fixture(scope="module")
-def reader(weights: Path) -> NamesReader:
-    return NamesReader.load(weights)
-
-
-ABOUT = "Please tell us what {} has to do with all of the numbers in the table below, if you can."
-
-
-def left_to_read(reader: NamesReader, text: str) -> list[str]:
-    (gated,) = reader.without_nobody(reader.filter([text], [False]))
-    return [text[start:end] for start, end in gated.windows]
-
-
-@pytest.mark.parametrize(
-    "words", ["Google Sheets", "Lasagna Recipe", "Eiffel Tower", "Nucleotide Polymorphism"]
-)
-def test_words_that_are_nobodys_are_read_by_themselves_once(
-    reader: NamesReader, words: str
-) -> None:
-    text = ABOUT.format(words)
-    assert left_to_read(reader, text) == []
-    (again,) = reader.filter([f"Then again, {text}"], [False])
-    assert not again.phrases
-    assert not again.windows
-
-
-@pytest.mark.parametrize("words", ["Xochitl Prvtzk", "Achterberg Vasconcelos"])
-def test_words_that_may_be_somebodys_are_read_in_their_place(
-    reader: NamesReader, words: str
-) -> None:
-    for _ in range(2):
-        (window,) = left_to_read(reader, ABOUT.format(words))
-        assert words in window
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Hello, my name is Apple Maps and I need some help with all of the numbers below.",
-        "The patient Apple Maps has to see all of the numbers below before the week is over.",
-        "Please do call Apple Maps about all of the numbers below before the week is over.",
-    ],
-)
-def test_words_that_are_nobodys_are_read_near_words_of_people(
-    reader: NamesReader, text: str
-) -> None:
-    assert left_to_read(reader, ABOUT.format("Apple Maps")) == []
-    (window,) = left_to_read(reader, text)
-    assert "Apple Maps" in window
-
-
-def test_a_phrase_with_a_given_name_is_read_in_its_place(reader: NamesReader) -> None:
-    (window,) = left_to_read(reader, ABOUT.format("Ute Wolfrta"))
-    assert "Ute Wolfrta" in window
-
-
 class Blind(NamesGate):
     def filter(self, text: str, lone: bool, enough: Enough | None = None) -> GatedText:
         return super().filter(text, lone, enough) if lone else GatedText(text, ())
