@@ -203,10 +203,9 @@ def _is_thing(word: str) -> bool:
     return _THINGS.fullmatch(word) is not None or is_place(word)
 
 
-def mentions_person(text: str, start: int, end: int, reach: int = _SENTENCE) -> bool:
-    """Whether words near what stands from `start` to `end` say that it is somebody's name: within
-    `reach` characters, or next to it."""
-    sentence = folded(text[max(0, start - reach) : end + reach])
+def mentions_person(text: str, start: int, end: int) -> bool:
+    """Whether words near what stands from `start` to `end` say that it is somebody's name."""
+    sentence = folded(text[max(0, start - _SENTENCE) : end + _SENTENCE])
     before = folded(text[max(0, start - 40) : start])
     return (
         _PERSON.search(sentence) is not None

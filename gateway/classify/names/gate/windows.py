@@ -80,8 +80,6 @@ _PERSON = (
 _IN_ONE_CASE = re.compile(r"[gnrhsGNYB].*[gnrhsmGNYBCDFLWdk]|[mCDFLWdk].*[gnrhsGNYB]", re.DOTALL)
 """A word that could be a name, and another one or a number, where capitals say nothing."""
 _CHAT = ("[@#][A-Za-ce-z]", "x", "!!")
-_NEAR = 40
-"""Characters from a phrase to words of people, with which it is read in its place."""
 _SHAPES = Stems([*_CHAT, *_PHRASES, *_PERSON])
 _GIVEN = re.compile("[Gg]")
 """With a given name in it, a phrase is read in its place."""
@@ -138,7 +136,7 @@ class NamesGate:
             words = text[slice(*phrase)].strip()
             nobody = self.phrases.nobody(words)
             # guard: C19.phrases-near-people -> if nobody is False:
-            if nobody is False or mentions_person(text, *phrase, _NEAR):
+            if nobody is False or mentions_person(text, *phrase):
                 certain.append(window)
             elif not nobody:
                 phrases.append((words, window))
