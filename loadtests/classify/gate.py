@@ -167,7 +167,6 @@ def loss(reader: NamesReader, texts: Sequence[str], missed: list[str]) -> Loss:
     for at in range(0, len(texts), _BATCH):
         some = texts[at : at + _BATCH]
         gated = [reader.filter([text], [False], enough())[0] for text in some]
-        gated = list(reader.without_nobody(gated))
         whole = reader.read(some)
         windowed = reader.read_windows(gated)
         for text, one, before, now in zip(some, gated, whole, windowed, strict=True):

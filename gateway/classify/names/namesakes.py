@@ -183,7 +183,7 @@ def is_product(text: str, start: int, end: int) -> bool:
     match = _BRANDS.match(folded(text[start:end]))
     if match is None or not _MODEL_CODE.fullmatch(folded(text[start + match.end() : end])):
         return False
-    return not mentions_person(text, start, end)
+    return not _mentions_person(text, start, end)
 
 
 def _covers(near: str, phrase: tuple[int, int], own: tuple[int, int]) -> bool:
@@ -203,8 +203,7 @@ def _is_thing(word: str) -> bool:
     return _THINGS.fullmatch(word) is not None or is_place(word)
 
 
-def mentions_person(text: str, start: int, end: int) -> bool:
-    """Whether words near what stands from `start` to `end` say that it is somebody's name."""
+def _mentions_person(text: str, start: int, end: int) -> bool:
     sentence = folded(text[max(0, start - _SENTENCE) : end + _SENTENCE])
     before = folded(text[max(0, start - 40) : start])
     return (
@@ -216,7 +215,7 @@ def mentions_person(text: str, start: int, end: int) -> bool:
 
 def _is_brand(text: str, first: int, near: str, match: re.Match[str]) -> bool:
     start, end = first + match.start(), first + match.end()
-    if mentions_person(text, start, end):
+    if _mentions_person(text, start, end):
         return False
     before, after = near[: match.start()], near[match.end() :]
     if _ARTICLE.search(before) or _MODEL_CODE.match(after) or "&" in match[0]:
@@ -238,7 +237,7 @@ def _is_method(text: str, first: int, near: str, match: re.Match[str]) -> bool:
         return bool(others or _METHOD_AFTER.match(after) or _METHOD_BEFORE.search(before))
     if not (_DISEASE_AFTER.match(after) or _METHOD_BEFORE.search(before)):
         return False
-    return not mentions_person(text, first + match.start(), first + match.end())
+    return not _mentions_person(text, first + match.start(), first + match.end())
 
 
 def _is_pair(match: re.Match[str]) -> bool:
@@ -250,7 +249,7 @@ def _is_titration(text: str, first: int, near: str, match: re.Match[str]) -> boo
     before, after = near[: match.start()], near[match.end() :]
     if not (_TITRATED_AFTER.match(after) or _TITRATED_BEFORE.search(before)):
         return False
-    return not mentions_person(text, first + match.start(), first + match.end())
+    return not _mentions_person(text, first + match.start(), first + match.end())
 
 
 def _is_known_institution(text: str, first: int, near: str, match: re.Match[str]) -> bool:
@@ -259,7 +258,7 @@ def _is_known_institution(text: str, first: int, near: str, match: re.Match[str]
     named = (_LONG_AFTER if long else _ANY_AFTER).match(text, end) or _ANY_BEFORE.search(
         near[: match.start()]
     )
-    return bool(named) and not mentions_person(text, start, end)
+    return bool(named) and not _mentions_person(text, start, end)
 
 
 def _is_institution(text: str, start: int, end: int) -> bool:
@@ -273,7 +272,7 @@ def _is_institution(text: str, start: int, end: int) -> bool:
         or _COMPOUND_AFTER.match(text, end)
         or (_THE.search(before) and _TITLE_AFTER.match(after))
     )
-    return bool(named) and not mentions_person(text, start, end)
+    return bool(named) and not _mentions_person(text, start, end)
 
 
 _FAMILIES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.classify import NoScan
@@ -96,7 +96,7 @@ class NamesReader:
         """The windows of all texts together by the first model, and what it doubts one after the
         other by the second, up to what is enough for a call."""
         readings: list[_FirstReading] = []
-        for one in self.without_nobody(gated, go_on):
+        for one in gated:
             go_on()
             readings.append(_FirstReading(one, [cut(one.text, *window) for window in one.windows]))
         parts = [part for reading in readings for part in reading.parts]
@@ -115,23 +115,6 @@ class NamesReader:
         return [
             UnmeasuredLanguage() if reading.text.foreign else reading.findings
             for reading in readings
-        ]
-
-    def without_nobody(
-        self, gated: Sequence[GatedText], go_on: Callable[[], None] = lambda: None
-    ) -> Sequence[GatedText]:
-        """The same texts without the phrases that are nobody's by what the first model, which reads
-        those by themselves that it has not read before, says of them."""
-        unread = list({words for one in gated for words, _ in one.phrases})
-        if not unread or self._gate is None:
-            return gated
-        verdicts = self._gate.phrases
-        by_themselves = self._tagger.first([cut(words) for words in unread], go_on)
-        for words, probabilities in zip(unread, by_themselves, strict=True):
-            verdicts.learn(words, probabilities)
-        return [
-            replace(one, phrases=tuple(p for p in one.phrases if not verdicts.nobody(p[0])))
-            for one in gated
         ]
 
     def _find(self, reading: _FirstReading, find: _Find, settled: set[int]) -> None:

@@ -11,11 +11,9 @@ from gateway.classify.conversations.memory import BETWEEN
 from gateway.classify.names import Enough
 from gateway.classify.names.gate.kinds import TOKEN, TokenKinds
 from gateway.classify.names.gate.languages import may_be_foreign
-from gateway.classify.names.gate.phrases import MOST_TOKENS, PhraseVerdicts
 from gateway.classify.names.model.languages import Languages, foreign_script
 from gateway.classify.names.model.lexicon import Lexicon
 from gateway.classify.names.model.words import cut
-from gateway.classify.names.namesakes import mentions_person
 from gateway.classify.text.stems import Stems
 
 Span = tuple[int, int]
@@ -26,17 +24,30 @@ AROUND = 5
 _AROUND_CHAT = 14  # of a handle or a word of chats: who writes so spares capitals
 _J = "[-' ]{0,2}"  # between two words of a name
 _P = "(?:[pP][-']?|[iIMJ]'){0,3}"  # particles before a surname, `O'`
-_PHRASES = (
+_PERSON = (
     # two capitalised words, of which one is no everyday word
     rf"[GNYBW]{_J}{_P}[GNYB]",
     rf"[GY]{_J}{_P}[LTWS]",
     rf"[GYN]{_J}P",
     rf"G{_J}[pP]{{0,3}}[CDF]",
     rf"Y{_J}[pP]{{0,3}}[CD]",
-    rf"C{_J}[GNYD]",
+    rf"C{_J}[GN]",
     rf"D{_J}[GYN]",
+    rf"J(?:'i|c)[CDLB]{_J}{_P}[GYNB]",  # `I'm`, `I am`
     rf"N{_J}[pP]{{0,3}}[CDL]",
     "[NB][pP]{1,3}[FLS]",
+    # in adjacent cells or lines, in either order
+    r"[GY] ?[,|;\n\"/ ]{1,5} ?[GNB]",
+    r"[NB] ?[,|;\n\"/ ]{1,5} ?[GY]",
+    rf"[/;|]{_P}[GNBgnr],[GNBYgnhr]",
+    # initials
+    rf"[IM]{_J}{_P}[GNB]",
+    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCDYBLSgnr]",
+    rf"[GNYB]{_J}(?:[IM](?:[^cgnpmshtr]|$)|J(?:[^cgnpmsht'r]|$))",
+    r"g[iIJM]\.?[gnhsmNr]",
+    r"[hnr][iIJM]\.[gnhsmNr]",
+    r"i\.[gnhsGNBr]",
+    r"p\.[gnGNBr]",
     # in small letters
     rf"g{_J}{_P}[gnhsmNYr]",
     rf"G{_J}{_P}[gnhsr]",
@@ -44,7 +55,16 @@ _PHRASES = (
     rf"Y{_J}{_P}[gnr]",
     rf"N{_J}{_P}[gn]",
     rf"n{_J}[ngh]",
-    # what may be a street, and a number
+    # behind a title
+    rf"T\.?[Tcmi]?\.?(?: ?[TcCD]\.){{0,3}}{_P}[GNCDFLBYIMJgnkhsmSWr]",
+    r"T\.?[IMJ]",
+    r"M\.[-IMJ.]{0,6}[GNCDYBIMJ]",
+    rf"t\.?(?:[tcm]\.){{0,3}}{_P}[GNCDFLBYIMgnhskr]",
+    r"t\.?[pP]{1,2}[a-z]",
+)
+_ADDRESS = (
+    r"[dk][,.]?[GNCDLBYIMJnrgpPTtd.,' -]{0,5}S",
+    r"[dk][,.]?[cm]S",
     r"S[GNCDLBYIMJnrgpPTtcm.,'\n -]{0,6}[dk]",
     r"(?:[pP]\.|[IM]/)[GNCDFLBYm]{1,4},?[dk]",
     "[GNB][,.]?[dk]",
@@ -52,37 +72,10 @@ _PHRASES = (
     "z[nghsr]{1,2},?[dk]",
     "[dk],?[nghsr]{1,2}z",
 )
-"""Phrases, which may be known to be nobody's."""
-_PERSON = (
-    rf"J(?:'i|c)[CDLB]{_J}{_P}[GYNB]",  # `I'm`, `I am`
-    # in adjacent cells or lines, in either order
-    r"[GY] ?[,|;\n\"/ ]{1,5} ?[GNB]",
-    r"[NB] ?[,|;\n\"/ ]{1,5} ?[GY]",
-    rf"[/;|]{_P}[GNBgnr],[GNBYgnhr]",
-    # initials
-    rf"[IM]{_J}{_P}[GNBn]",
-    rf"[IMJ]\.(?:-?[IMJ]\.?){{0,3}}{_P}[GNCDYBLSgnr]",
-    rf"[GNYB]{_J}(?:[IM](?:[^cgnpmshtr]|$)|J(?:[^cgnpmsht'r]|$))",
-    r"g[iIJM]\.?[gnhsmNr]",
-    r"[hnr][iIJM]\.[gnhsmNr]",
-    r"i\.[gnhsGNBr]",
-    r"p\.[gnGNBr]",
-    # behind a title
-    rf"T\.?[Tcmi]?\.?(?: ?[TcCD]\.){{0,3}}{_P}[GNCDFLBYIMJgnkhsmSWr]",
-    r"T\.?[IMJ]",
-    r"M\.[-IMJ.]{0,6}[GNCDFYBIMJ]",
-    rf"t\.?(?:[tcm]\.){{0,3}}{_P}[GNCDFLBYIMgnhskr]",
-    r"t\.?[pP]{1,2}[a-z]",
-    # a number in a street
-    r"[dk][,.]?[GNCDLBYIMJnrgpPTtdk.,' -]{0,5}S",
-    r"[dk][,.]?[cm]S",
-)
 _IN_ONE_CASE = re.compile(r"[gnrhsGNYB].*[gnrhsmGNYBCDFLWdk]|[mCDFLWdk].*[gnrhsGNYB]", re.DOTALL)
 """A word that could be a name, and another one or a number, where capitals say nothing."""
 _CHAT = ("[@#][A-Za-ce-z]", "x", "!!")
-_SHAPES = Stems([*_CHAT, *_PHRASES, *_PERSON])
-_GIVEN = re.compile("[Gg]")
-"""With a given name in it, a phrase is read in its place."""
+_SHAPES = Stems([*_CHAT, *_PERSON, *_ADDRESS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +83,11 @@ class GatedText:
     """A text as the model gets it: the parts to read, in characters."""
 
     text: str = field(repr=False)
-    certain: tuple[Span, ...]
-    """They are read in any case."""
+    windows: tuple[Span, ...]
     foreign: bool = False
     """In a language that the model was not measured on: nobody reads it."""
     enough: Enough | None = field(default=None, repr=False)
     """As `Names.find` has it: the same object in all texts of a call, another one in each call."""
-    phrases: tuple[tuple[str, Span], ...] = field(default=(), repr=False)
-    """Words of which the model has not said whether they are nobody's, and the part that is read
-    unless they are."""
-
-    @property
-    def windows(self) -> tuple[Span, ...]:
-        """The parts to read, in order and apart from each other."""
-        return tuple(_merged([*self.certain, *(window for _, window in self.phrases)]))
 
     def __len__(self) -> int:
         """Characters to read."""
@@ -115,7 +99,6 @@ class NamesGate:
 
     def __init__(self, lexicon: Lexicon, languages: Languages | None) -> None:
         """`languages`: None where every language is read."""
-        self.phrases = PhraseVerdicts()
         self._kinds = TokenKinds(lexicon, languages)
         self._languages = languages
 
@@ -128,19 +111,8 @@ class NamesGate:
             return GatedText(text, (), foreign=True)
         if lone:
             return GatedText(text, ((0, len(text)),) if tokens else (), enough=enough)
-        certain, phrases = list(self._in_one_case(text)), []
-        for window, phrase in _windows(tokens, letters[::2]):
-            if phrase is None:
-                certain.append(window)
-                continue
-            words = text[slice(*phrase)].strip()
-            nobody = self.phrases.nobody(words)
-            # guard: C19.phrases-near-people -> if nobody is False:
-            if nobody is False or mentions_person(text, *phrase):
-                certain.append(window)
-            elif not nobody:
-                phrases.append((words, window))
-        return GatedText(text, tuple(certain), enough=enough, phrases=tuple(phrases))
+        windows = [*_windows(tokens, letters[::2]), *self._in_one_case(text)]
+        return GatedText(text, tuple(_merged(windows)), enough=enough)
 
     def _is_foreign(self, text: str, letters: str) -> bool:
         assert self._languages is not None
@@ -174,33 +146,12 @@ def _merged(windows: list[Span]) -> Iterator[Span]:
     yield first, end
 
 
-def _windows(tokens: list[str], kinds: str) -> Iterator[tuple[Span, Span | None]]:
-    """In characters; they may overlap. With each the phrase in it, if there is nothing else."""
-    ends: list[int] = []
-    for start, end, shapes in _shapes(kinds):
-        ends = ends or list(itertools.accumulate(map(len, tokens), initial=0))
-        around = AROUND if min(shapes) >= len(_CHAT) else _AROUND_CHAT
-        window = ends[max(0, start - around)], ends[min(len(tokens), end + around)]
-        is_phrase = (
-            end - start <= MOST_TOKENS
-            and min(shapes) >= len(_CHAT)
-            and max(shapes) < len(_CHAT) + len(_PHRASES)
-            and _GIVEN.search(kinds, start, end) is None
-        )
-        yield window, (ends[start], ends[end]) if is_phrase else None
-
-
-def _shapes(kinds: str) -> Iterator[tuple[int, int, set[int]]]:
-    """Where they stand, in tokens, and which: those that overlap as one."""
-    first = last = 0
-    shapes: set[int] = set()
-    for start, end, shape in _SHAPES.find(kinds):
-        if shapes and start >= last:
-            yield first, last, shapes
-            shapes = set()
-        if not shapes:
-            first, last = start, end
-        last = max(last, end)
-        shapes.add(shape)
+def _windows(tokens: list[str], kinds: str) -> Iterator[Span]:
+    """In characters; they may overlap."""
+    shapes = _SHAPES.find(kinds)
     if shapes:
-        yield first, last, shapes
+        ends = list(itertools.accumulate(map(len, tokens), initial=0))
+        last = len(tokens)
+        for start, end, shape in shapes:
+            around = AROUND if shape >= len(_CHAT) else _AROUND_CHAT
+            yield ends[max(0, start - around)], ends[min(last, end + around)]
