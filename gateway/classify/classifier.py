@@ -19,6 +19,7 @@ where the settings have them read.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
@@ -29,7 +30,7 @@ from gateway.classify.conversations.memory import SegmentMemory
 from gateway.classify.conversations.taint import TAINTED, Taint, TaintMarks
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.gate.evidence import Evidence
-from gateway.classify.names import LOOKED_FOR, Names, engines
+from gateway.classify.names import LOOKED_FOR, Names, engines, forms
 from gateway.classify.profile import Profile
 from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
@@ -211,6 +212,7 @@ class Classifier:
         await self._pool.start()
         if self._names is not None:
             await self._names.start()
+            await asyncio.to_thread(forms.prepare)
         if self._categories is not None:
             await self._categories.start()
         if self._documents is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from gateway.classify.scanner.effort import spend
 from gateway.classify.text.octets import TOO_LONG, decode_text, is_written
+from gateway.classify.text.stems import Stems
 
 SHORTEST = 11
 """Characters of a run that is looked at: eight octets in base64."""
@@ -39,11 +40,18 @@ _POINTS = re.compile(r"(?:U\+[0-9A-Fa-f]{4,6}[\s,;]{0,3}){7,}", re.IGNORECASE)
 _LONG_RUN = re.compile(f"{_RUN}{{{_LONG},}}")
 _SMALL = re.compile("[a-z+/_-]+")
 """Of a run like that, no base64, base32 or hex is made."""
-_CODE = r"(?:0[xX])?\d[0-9A-Fa-f]{0,3}[\"']?(?:[:,;-]\s{0,12}|\s{1,12})[\"']?"
-_THREE_CODES = re.compile(
-    rf"\d[0-9A-Fa-f]{{0,3}}[\"']?(?:[:,;-]\s{{0,12}}|\s{{1,12}})[\"']?{_CODE}{_CODE}"
+_DIGIT, _SPACE = "[0-9?]", r"[\s?\x1c-\x1f]"  # in `Stems`, to which other scripts are `?`
+_WRITTEN = Stems(
+    (
+        "|".join(_RUN * at + "[A-Z0-9]" + _RUN * (_LONG - 1 - at) for at in range(_LONG)),
+        rf"[0-9A-Fa-f]{{2}}(?:(?:[:,;-]{_SPACE}{{0,8}}|{_SPACE}{{1,8}})(?:0[xX])?[0-9A-Fa-f]{{2}}){{7}}",
+        rf"{_DIGIT}{{1,4}}(?:[\"']?(?:[,;]{_SPACE}{{0,12}}|{_SPACE}{{1,12}})[\"']?{_DIGIT}{{1,4}}){{7}}",
+        r"[uU]\+",
+    ),
+    once=True,
 )
-"""Of octets in hex that spell a word, three in a row begin with a digit."""
+"""One of them is in every text with a run that could say a word: sixteen characters of one that are
+not all small, eight octets or codes in a row, a code point."""
 _NO_DIGITS, _NO_HEX = re.compile(r"\D+"), re.compile(r"[^0-9A-Fa-f]+")
 _SOLID_HEX = re.compile(r"[0-9A-Fa-f]+")
 _BASE32 = re.compile(r"[A-Z2-7]+|(?=[a-z]*[2-7])[a-z2-7]+")
@@ -65,18 +73,16 @@ class DecodedRun:
 
 def may_hold_words(text: str) -> bool:
     """Whether a run of it could say a word: what costs a tenth of `runs` to ask."""
+    written = _WRITTEN.occurring(text)
+    if written != {0}:
+        return bool(written)
     over_lines = False
     for run in _LONG_RUN.finditer(text):
         if _SMALL.fullmatch(run[0]) is None:
             if any(True for _ in _readings(run[0])):
                 return True
             over_lines |= _BROKEN.match(text, run.end()) is not None
-    return (
-        (over_lines and says_something_in_lines(text))
-        or _THREE_CODES.search(text) is not None
-        or "U+" in text
-        or "u+" in text
-    )
+    return over_lines and says_something_in_lines(text)
 
 
 def runs(text: str) -> Iterator[DecodedRun]:

@@ -79,6 +79,11 @@ def lead(form: NormalisedPiece, text: str) -> int:
     return len(before) if before and form.text.startswith(before) else 0
 
 
+def prepare() -> None:
+    """What `wordings` needs beside a text."""
+    decoding.may_hold_words("")
+
+
 def wordings(text: str) -> tuple[NormalisedPiece, ...]:
     """The forms that may hold words which the text does not: without those of numbers, and without
     runs that are no text."""

@@ -14,7 +14,7 @@ from gateway.config import ClassifySettings
 from gateway.core.types import NOT_TIGHTENED, Tightening
 
 _BESIDES_VERDICTS = {"budget_ms", "workers", "max_waiting", "memory", "answers"}
-REVISION = 4  # of the rules in this room: what is read, which forms, which types restrict
+REVISION = 5  # of the rules in this room: what is read, which forms, which types restrict
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,15 +28,17 @@ _NO_SMALL_WORD = str.maketrans("", "", "xXaAbB")
 
 def may_be_foreign(letters: str) -> bool:
     """`letters`: the two of each token, in a row."""
-    return _may_be_another(letters) or _may_be_unknown(letters[1::2])
+    seconds = letters[1::2]
+    others = sum(map(seconds.count, "oObB"))
+    return (others > _FEW and _may_be_another(letters)) or (
+        sum(map(seconds.count, "uU")) >= LEAST_UNKNOWN and _may_be_unknown(seconds)
+    )
 
 
 def _may_be_another(letters: str) -> bool:
     """A language has at most as many everyday words in a part as there are English ones among
     them, and those that English has not."""
     whole = _words(letters)
-    if _others(whole, 0, len(whole)) <= _FEW:
-        return False
     stretches = letters.split(_BAR)
     parts = [whole] if len(stretches) == 1 else [whole, *map(_words, stretches)]
     return any(
@@ -64,8 +66,6 @@ def _english(part: str, start: int, end: int) -> int:
 
 
 def _may_be_unknown(seconds: str) -> bool:
-    if seconds.lower().count("u") < LEAST_UNKNOWN:
-        return False
     if "_" in seconds:
         seconds = _SPACED.sub(lambda m: m[1].upper(), seconds).replace("_", "")
     rows = "".join(_ROW.findall(seconds.replace(" ", "")))

@@ -14,7 +14,7 @@ from gateway.classify.names.gate.languages import may_be_foreign
 from gateway.classify.names.model.languages import Languages, foreign_script
 from gateway.classify.names.model.lexicon import Lexicon
 from gateway.classify.names.model.words import cut
-from gateway.classify.names.records.stems import Stems
+from gateway.classify.text.stems import Stems
 
 Span = tuple[int, int]
 

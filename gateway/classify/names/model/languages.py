@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -47,6 +47,7 @@ PLACEHOLDERS = frozenset(
     ).split()
 )
 _LONGEST = 20  # characters; no everyday word is longer
+_KNOWN_WORDS = 20_000  # whose languages are kept
 _NOT_LATIN = re.compile(
     "[^\x00-\u036f\u1d00-\u1dbf\u1dc0-\u1eff\u2000-\u2bff\u2e00-\u2e7f\u3000-\u3003"
     "\ufe00-\ufe2f\ufeff\ufff9-\uffff\U0001f000-\U0001faff\U000e0000-\U000e01ef]+"
@@ -81,7 +82,10 @@ class Languages:
         lexicon: Lexicon | None = None,
     ) -> None:
         """`lexicon`: the common words of all measured languages, if there is one of them."""
-        self._masks = dict(zip(map(int, hashes), map(int, masks), strict=True))
+        by_hash = dict(zip(map(int, hashes), map(int, masks), strict=True))
+        self._mask: Callable[[str], int] = lru_cache(_KNOWN_WORDS)(
+            lambda word: by_hash.get(word_hash(word), 0)
+        )
         self._names = names
         self._measured = measured
         self._lexicon = lexicon
@@ -106,7 +110,7 @@ class Languages:
     def letter(self, word: str) -> str:
         """Of a word in small letters: e if it is an everyday word of English, o if it is one of a
         language that is not measured, else v."""
-        mask = self._masks.get(word_hash(word), 0) if len(word) <= _LONGEST else 0
+        mask = self._mask(word) if len(word) <= _LONGEST else 0
         if mask & self._english:
             return "e"
         return "o" if mask & self._not_measured else "v"
@@ -144,13 +148,13 @@ class Languages:
 
     def _everyday(self, words: Sequence[str]) -> int:
         """How many are everyday words of the measured language that has most of them."""
-        masks = [self._masks.get(word_hash(word), 0) for word in words]
+        masks = [self._mask(word) for word in words]
         measured = [at for at, name in enumerate(self._names) if name in self._measured]
         return max((sum(mask >> at & 1 for mask in masks) for at in measured), default=0)
 
     def _other_language(self, words: Sequence[str]) -> str | None:
-        hashes = Counter(word_hash(word) for word in words if len(word) <= _LONGEST)
-        counts = [(mask, n) for h, n in hashes.items() if (mask := self._masks.get(h))]
+        often = Counter(word.lower() for word in words if len(word) <= _LONGEST)
+        counts = [(mask, n) for word, n in often.items() if (mask := self._mask(word))]
         if not counts:
             return None
         masks, numbers = np.array(counts, dtype=np.uint64).T

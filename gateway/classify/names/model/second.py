@@ -53,10 +53,8 @@ class DoubtThresholds:
     def about(self, words: TextWords, probabilities: Probabilities) -> npt.NDArray[np.intp]:
         """Indexes of the words that are doubtful. The first model has learned little of handles,
         which are made of anything: each is a doubt."""
-        likely = np.max(
-            [probabilities[:, BEGIN[kind]] + probabilities[:, INSIDE[kind]] for kind in _KINDS],
-            axis=0,
-        )
+        person, address = (probabilities[:, BEGIN[k]] + probabilities[:, INSIDE[k]] for k in _KINDS)
+        likely = np.maximum(person, address)
         doubtful = (likely >= self.least) & (likely < self.sure)
         more = probabilities[:, INSIDE["PERSON"]]
         doubtful |= (more >= self.least) & (more < self.sure_full)

@@ -158,7 +158,14 @@ class Tagger:
     def first(
         self, cuts: Sequence[TextWords], go_on: Callable[[], None] = lambda: None
     ) -> list[Probabilities]:
-        """Of the first model. Raises ValueError when its answer is none."""
+        """Of the first model, which reads those that are the same once: texts and their other forms
+        have many such parts. Raises ValueError when its answer is none."""
+        keys = [(*words.words, *words.gaps) for words in cuts]
+        distinct = dict(zip(keys, cuts, strict=True))
+        read = dict(zip(distinct, self._first(list(distinct.values()), go_on), strict=True))
+        return [read[key] for key in keys]
+
+    def _first(self, cuts: Sequence[TextWords], go_on: Callable[[], None]) -> list[Probabilities]:
         probabilities = [np.zeros((len(words), len(LABELS)), dtype=np.float32) for words in cuts]
         for batch in _batches(list(_windows(cuts))):
             go_on()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from gateway.classify.names.records.stems import Stems
+from gateway.classify.text.stems import Stems
 
 
 class NamePart(Enum):
@@ -84,16 +84,9 @@ _PARTS = {
     "name": (NamePart.NAME, False),
     "bearer": (NamePart.NAME, True),
 }
-_STEMS = Stems(
-    (  # noqa: SIM905 - one line instead of twenty
-        "n[ao]m naam patie pacie pazie pacje imi[eo] first last given givn family surn middle "
-        "ape(l|ll)id nazwisk nazywam heiss appelle llamo chiamo chamo heet [sg]n"
-    ).split()
-)
-"""One of them is in every key; text is searched for keys only near one."""
-_SHORT_STEM = 2  # letters: `sn` and `gn` are stems where they are words
-_NEAR = 28  # characters from the head of a key to its stem
-_LONGEST = 60  # from the stem to its end, and some more
+_WRITTEN = Stems((_FULL, _FAMILY, _GIVEN, _WEAK_FAMILY, _WEAK_GIVEN, _NAME, _BEARER))
+"""Keys, and longer words that they begin or end; `_KEY`, which costs more, looks no further."""
+_LONGEST = 60  # characters of a key, and some more
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +112,14 @@ def _table() -> dict[int, str]:
 
 
 _LETTERS = _table()
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def folded(text: str) -> str:
     """The text in lower case without accents, as long as it was."""
     if text.isascii():
         return text.lower()
-    plain = text.translate(_LETTERS)
+    plain = _BEYOND_ASCII.sub(lambda run: run[0].translate(_LETTERS), text)
     lower = plain.lower()
     return lower if len(lower) == len(plain) else "".join(c.lower()[:1] or c for c in plain)
 
@@ -133,21 +127,18 @@ def folded(text: str) -> str:
 def keys(text: str, plain: str) -> Iterator[Key]:
     """The keys in a text, in order; `plain` is the text folded."""
     end = 0
-    for first, last, _ in _STEMS.find(plain):
-        if first < end or (last - first == _SHORT_STEM and not _is_word(plain, first, last)):
+    for first, last, _ in _WRITTEN.find(plain):
+        if last <= end:
             continue
-        match = _KEY.search(plain, max(end, first - _NEAR), last + _LONGEST)
-        while match is not None and match.start() < last:
+        if first >= end:
+            match = _KEY.match(plain, first, first + _LONGEST)
+        else:
+            match = _KEY.search(plain, end, last + _LONGEST)
+        if match is not None:
             start, end = match.span()
             if _begins(text, plain, start, match[0]):
                 part, strong = _PARTS[str(match.lastgroup)]
                 yield Key(part, strong, start, end)
-            match = _KEY.search(plain, end, last + _LONGEST)
-
-
-def _is_word(plain: str, start: int, end: int) -> bool:
-    around = plain[max(0, start - 1) : start] + plain[end : end + 1]
-    return not any("a" <= c <= "z" for c in around)
 
 
 def match_key(cell: str) -> Key | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gateway.classify.names.records.keys import folded
-from gateway.classify.names.records.stems import Stems
+from gateway.classify.text.stems import Stems
 from gateway.classify.text.labels import HOLDERS, STEMS, joined
 
 _BIRTHS = (

@@ -12,6 +12,7 @@ import pytest
 from gateway.classify import ScanLate
 from gateway.classify.names import Enough
 from gateway.classify.names.forms import find_in_all_forms
+from gateway.classify.text.decoding import may_hold_words
 from gateway.classify.text.normalise import wordings
 from gateway.core.types import Finding
 
@@ -67,6 +68,37 @@ def test_a_name_in_a_code_with_doubled_signs_is_found(sign: str, around: str) ->
     encode = base64.b64encode if sign in "++//" else base64.urlsafe_b64encode
     codes = (encode(gzip.compress(b"%d, ask Anna Schmidt" % n)).decode() for n in range(100_000))
     assert find(around.format(next(code for code in codes if sign in code)))
+
+
+_NAME = "ask Anna Schmidt"
+
+
+@pytest.mark.parametrize("around", ["{}", "é {} end", "2024-05-01 16:00\n{}\n"])
+@pytest.mark.parametrize(
+    "between", [" ", ":", ": ", "-", ",\n ", ", 0x", "\u2003", "\u00a0", "\x1f", "        "]
+)
+def test_a_name_in_octets_is_found_whatever_stands_between_them(around: str, between: str) -> None:
+    assert find(around.format(between.join(f"{ord(c):02x}" for c in _NAME)))
+
+
+@pytest.mark.parametrize("around", ["{}", "é {} end", "1, 2, 3 [{}]"])
+@pytest.mark.parametrize("digits", ["0123456789", "٠١٢٣٤٥٦٧٨٩"])
+@pytest.mark.parametrize("between", [" ", ",", "', '", ";\n", "\u2003", " " * 12])
+def test_a_name_in_character_codes_is_found(around: str, digits: str, between: str) -> None:
+    codes = between.join(str(ord(c)) for c in _NAME)
+    assert find(around.format(codes.translate(dict(zip(range(48, 58), digits, strict=True)))))
+
+
+def test_a_name_in_code_points_is_found() -> None:
+    assert find("say u+" + " U+".join(f"{ord(c):04X}" for c in _NAME))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2024-05-01 16:00", "sort 3, 1, 2, 9, 5", "de:ad:be:ef:00:11", "a very_long_name_in_small"],
+)
+def test_usual_numbers_and_names_hide_no_words(text: str) -> None:
+    assert not may_hold_words(text)
 
 
 def test_a_name_that_the_text_itself_shows_is_told_once() -> None:

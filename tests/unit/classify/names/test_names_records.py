@@ -14,6 +14,7 @@ from gateway.classify import TooMany
 from gateway.classify.names import FULL_NAME, PERSON, Enough, is_lone
 from gateway.classify.names.engines.reader import NamesReader, UnmeasuredLanguage
 from gateway.classify.names.forms import find_in_all_forms
+from gateway.classify.names.records.keys import NamePart, folded, keys
 from gateway.classify.names.records.people import read
 from gateway.core.types import Finding
 from tests.unit.classify.names import records_rig as rig
@@ -251,3 +252,8 @@ def test_more_doubtful_names_than_may_be_asked_about_are_not_cleared() -> None:
 def test_a_particular_far_from_a_name_is_not_its_bearers(weights: Path) -> None:
     text = "Janet's ducks lay 16 eggs. " + "The weather was fine. " * 60 + "Case number: 48213."
     assert identified(text, ByModel(weights)) == []
+
+
+def test_a_short_key_is_one_behind_other_words_too_and_no_part_of_a_word() -> None:
+    text = "patientGn user_sn designs snow assign"
+    assert [key.part for key in keys(text, folded(text))] == [NamePart.GIVEN, NamePart.FAMILY]
