@@ -6,15 +6,17 @@ A new kind is a row here and its connector in `endpoints.connectors.kinds`.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.dialects import anthropic
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
-from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.spec import CapabilityNeed, OperationSpec
 
 
 class Addresses(enum.Enum):
@@ -41,6 +43,8 @@ class EndpointKind:
     embeddable: bool = False  # the gateway can start one by itself
     shares_gpu: bool = False  # unless its settings say otherwise, models share one GPU
     batches: bool = False  # it makes batches of its own, as wide as its settings allow
+    unsaid: Callable[[Mapping[str, Any]], Iterable[CapabilityNeed]] | None = None
+    """What of a document its API has no words for, where that is not the API of the document."""
     limited: bool = field(init=False)  # there are documents that it cannot serve in full
 
     def __post_init__(self) -> None:
@@ -89,6 +93,17 @@ OPENAI: Final = register(
         addresses=Addresses.URL,
         documents=None,
         capabilities=frozenset(CAPABILITIES),
+        batches=True,
+    )
+)
+ANTHROPIC: Final = register(
+    EndpointKind(
+        name="anthropic",
+        protocol="the Anthropic Messages API",
+        addresses=Addresses.URL,
+        documents=frozenset({CHAT}),
+        capabilities=anthropic.OFFERED,
+        unsaid=anthropic.needs,
         batches=True,
     )
 )

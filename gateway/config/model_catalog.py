@@ -169,6 +169,7 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
             version=s.version,
             substitute=bool(s.substitute),
             lacks=frozenset(s.lacks),
+            max_tokens=s.max_tokens,
             price_usd=s.price_usd or 0.0,
             price_usd_per_1k_tokens=s.price_usd_per_1k_tokens or 0.0,
             price_usd_per_1k_input_tokens=s.price_usd_per_1k_input_tokens,

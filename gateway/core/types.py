@@ -267,6 +267,7 @@ class ServedModel:
     egress_usd_per_gb: float = 0.0
     gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
     lacks: frozenset[str] = frozenset()  # capabilities of its kind that it has not
+    max_tokens: int = 32_000  # of an answer whose call states no limit, where one must be stated
 
     def grants(self, version: str) -> bool:
         """Whether a call may ask for this version (decimal digits, or empty for any)."""

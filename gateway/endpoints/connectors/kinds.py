@@ -8,11 +8,20 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from gateway.config import EndpointSettings
-from gateway.config.endpoint_kinds import KINDS, KSERVE, OPENAI, TRITON, EndpointKind
+from gateway.config.endpoint_kinds import (
+    ANTHROPIC,
+    KINDS,
+    KSERVE,
+    OPENAI,
+    TRITON,
+    EndpointKind,
+)
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
+from gateway.endpoints.connectors.openai.dialects.anthropic import Anthropic
+from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
 from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
@@ -73,18 +82,34 @@ def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
 
 
 def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
-    wire = ConnectionPool(
+    return OpenAiConnector(_pool(settings, most_bytes), headers=_headers(settings))
+
+
+def _anthropic(
+    settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int
+) -> Connector:
+    dialect = Anthropic()
+    headers = dialect.headers(_secret(settings.api_key)) | _stated_headers(settings)
+    return TranslatingConnector(_pool(settings, most_bytes), dialect, headers=headers)
+
+
+def _pool(settings: EndpointSettings, most_bytes: int) -> ConnectionPool:
+    return ConnectionPool(
         endpoint_origin(settings.url or "", _tls(settings)),
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
         max_body_bytes=most_bytes,
         rest_s=REST_S,
     )
-    return OpenAiConnector(wire, headers=_headers(settings))
 
 
 Build = Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]
-CONNECTORS: dict[EndpointKind, Build] = {TRITON: _triton, KSERVE: _kserve, OPENAI: _openai}
+CONNECTORS: dict[EndpointKind, Build] = {
+    TRITON: _triton,
+    KSERVE: _kserve,
+    OPENAI: _openai,
+    ANTHROPIC: _anthropic,
+}
 
 
 def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTarget:
@@ -100,8 +125,11 @@ def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTa
 
 def _headers(settings: EndpointSettings) -> dict[str, str]:
     """What goes with every call: the endpoint's credential and its configured headers."""
-    headers = dict(bearer(_secret(settings.api_key)))
-    return headers | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
+    return dict(bearer(_secret(settings.api_key))) | _stated_headers(settings)
+
+
+def _stated_headers(settings: EndpointSettings) -> dict[str, str]:
+    return {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
 
 
 def _secret(value: SecretStr | None) -> str | None:

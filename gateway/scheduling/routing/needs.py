@@ -35,10 +35,12 @@ def lacking(
     call = request.payload
     if not isinstance(call, DocumentCall) or not limited(endpoint, served):
         return None
-    offered = KINDS[endpoint.kind].capabilities
+    kind = KINDS[endpoint.kind]
     for need in needs(call):
-        if need.capability not in offered or need.capability in served.lacks:
+        if need.capability not in kind.capabilities or need.capability in served.lacks:
             return need
+    if kind.unsaid is not None and kind.serves(call.operation):
+        return next(iter(kind.unsaid(call.document)), None)  # guard: S10.unsaid-words
     return None
 
 

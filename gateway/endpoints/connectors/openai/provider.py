@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -69,9 +69,10 @@ class OpenAiConnector:
         *,
         headers: Mapping[str, str] | None = None,
         bounds: AnswerBounds | None = None,
+        paths: Mapping[OperationSpec, str] | None = None,
     ) -> None:
         """`wire` leads to the `endpoint_origin` of its base URL; `headers` go with every call and
-        carry the provider's credential."""
+        carry the provider's credential. `paths`: None for OpenAI's own, behind that base."""
         self._wire = wire
         self._bounds = bounds or AnswerBounds()
         given = headers or {}
@@ -83,13 +84,13 @@ class OpenAiConnector:
             *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
             (b"content-type", b"application/json"),
         )
-        operations = by_path()
-        self._readers = {each: partial(self._whole, each) for each in operations.values()}
+        paths = paths or {each: path.removeprefix("/v1") for path, each in by_path().items()}
+        self._readers = {each: partial(self._whole, each) for each in paths}
         self._starts = {
             (operation, streamed): wire.start(
-                "POST", path.removeprefix("/v1"), (*self._headers, _ACCEPT[streamed])
+                "POST", path, (*self._headers, _ACCEPT[streamed])
             )
-            for path, operation in operations.items()
+            for operation, path in paths.items()
             for streamed in (False, True)
         }
 
@@ -103,7 +104,7 @@ class OpenAiConnector:
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
-            return self._open_at_length(document, request, call)
+            return self._open_at_length(partial(strictjson.dumps, document), request, call)
         return self._open(strictjson.dumps(document), request, call)
 
     async def _open_asking(
@@ -126,9 +127,9 @@ class OpenAiConnector:
         return await self._events(response, request, call.operation, wanted is not document)
 
     async def _open_at_length(
-        self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall
+        self, written: Callable[[], bytes], request: InferenceRequest, call: DocumentCall
     ) -> OneFrame | EventStream:
-        body = await asyncio.to_thread(strictjson.dumps, document)
+        body = await asyncio.to_thread(written)
         return await self._open(body, request, call)
 
     def _open(
@@ -197,13 +198,22 @@ class OpenAiConnector:
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != b"text/event-stream":
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
-            return EventStream(
-                response, operation, self._bounds, self._words, without_usage, request.held
-            )
+            return self._stream(response, request, operation, without_usage)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = DeferredError(exc)
         await response.aclose()  # which releases the connection
         raise failed.again()
+
+    def _stream(
+        self,
+        response: WireStream,
+        request: InferenceRequest,
+        operation: OperationSpec,
+        without_usage: bool,
+    ) -> EventStream:
+        return EventStream(
+            response, operation, self._bounds, self._words, without_usage, request.held
+        )
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
         return failures.error_from_status(status, headers, self._words.message(body, status))
