@@ -27,6 +27,7 @@ IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}
 PDF: Final = "application/pdf"
 DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
 SYSTEM: Final = frozenset({"system", "developer"})
+_SPEAKERS: Final = frozenset({*SYSTEM, "user", "assistant"})
 _EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 _FORCES: Final = ("required", "function")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -251,7 +252,8 @@ def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
         else:
             begun, last = True, role
         content = message.get("content")
-        if len(message) > 2 or type(content) is not str or is_blank(content):
+        plain = len(message) == 2 and role in _SPEAKERS and type(content) is str
+        if not plain or is_blank(content):
             yield from _one_message_needs(message, role, content, where)
     if last in ("", "assistant"):
         yield CapabilityNeed("other", f"messages[{len(messages) - 1}]")

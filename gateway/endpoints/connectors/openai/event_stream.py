@@ -264,11 +264,10 @@ class EventStream:
                     break
                 if self._reader is not None:
                     if data := self._reader.read(event, progress):
-                        event = ServerEvent(data)
                         if first:
                             self._committed = True
-                            return event
-                        events.append(event.framed())
+                            return ServerEvent(data)
+                        events.append(b"data: %b\n\n" % data)
                         count += 1
                 elif event.data == _DONE:
                     progress.done()

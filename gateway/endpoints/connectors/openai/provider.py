@@ -87,9 +87,7 @@ class OpenAiConnector:
         paths = paths or {each: path.removeprefix("/v1") for path, each in by_path().items()}
         self._readers = {each: partial(self._whole, each) for each in paths}
         self._starts = {
-            (operation, streamed): wire.start(
-                "POST", path, (*self._headers, _ACCEPT[streamed])
-            )
+            (operation, streamed): wire.start("POST", path, (*self._headers, _ACCEPT[streamed]))
             for operation, path in paths.items()
             for streamed in (False, True)
         }

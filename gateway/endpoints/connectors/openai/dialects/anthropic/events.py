@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
+from orjson import JSONDecodeError, dumps, loads
 
 from gateway.core.errors import UpstreamFailed
 from gateway.core.reply import ServerEvent
@@ -22,6 +22,11 @@ from gateway.endpoints.connectors.openai.event_stream import Progress
 from gateway.endpoints.connectors.openai.usage import token_counts
 
 
+_TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""The field of a piece that has its text."""
+_SILENT = frozenset({"signature_delta", "citations_delta"})
+"""Pieces that a chat has no words for, of what it does not ask for."""
+
 
 class MessageEvents:
     """Reads one stream. `message_stop` ends it, and nothing else does."""
@@ -35,8 +40,8 @@ class MessageEvents:
 
     def read(self, event: ServerEvent, progress: Progress) -> bytes:
         try:
-            document = orjson.loads(event.data)
-        except orjson.JSONDecodeError:
+            document = loads(event.data)
+        except JSONDecodeError:
             document = None
         if not isinstance(document, dict):
             raise UpstreamFailed("the endpoint sent an event that is no JSON object")
@@ -61,20 +66,20 @@ class MessageEvents:
     def _start(self, message: Any) -> bytes:
         if not isinstance(message, dict):
             raise UpstreamFailed("the endpoint began a stream with no message")
-        self._head = orjson.dumps(head(message, "chat.completion.chunk"))[:-1]
+        self._head = dumps(head(message, "chat.completion.chunk"))[:-1]
         self._note_usage(message.get("usage"))
-        return self._chunk({"role": "assistant", "content": "", "refusal": None})
+        return self._chunk(dumps({"role": "assistant", "content": "", "refusal": None}))
 
     def _start_block(self, block: Any) -> bytes:
         match block:
             case {"type": "text", "text": str(text)}:
-                return self._chunk({"content": text}) if text else b""
+                return self._chunk(dumps({"content": text})) if text else b""
             case {"type": "thinking", "thinking": str(text)}:
-                return self._chunk({"reasoning_content": text}) if text else b""
+                return self._chunk(dumps({"reasoning_content": text})) if text else b""
             case {"type": "tool_use", "id": str(own), "name": str(name), "input": dict(given)}:
                 self._calls += 1
                 self._unwritten = not given
-                arguments = orjson.dumps(given).decode() if given else ""
+                arguments = dumps(given).decode() if given else ""
                 function = {"name": name, "arguments": arguments}
                 return self._call({"id": own, "type": "function", "function": function})
             case {"type": kind} if kind in UNSPOKEN:
@@ -82,17 +87,17 @@ class MessageEvents:
         raise unknown_block()
 
     def _piece(self, delta: Any) -> bytes:
-        match delta:
-            case {"type": "text_delta", "text": str(text)}:
-                return self._chunk({"content": text})
-            case {"type": "input_json_delta", "partial_json": str(text)}:
-                self._unwritten = self._unwritten and not text
-                return self._call({"function": {"arguments": text}}) if text else b""
-            case {"type": "thinking_delta", "thinking": str(text)}:
-                return self._chunk({"reasoning_content": text})
-            case {"type": "signature_delta" | "citations_delta"}:
-                return b""
-        raise unknown_block()
+        kind = delta.get("type") if isinstance(delta, dict) else None
+        if kind in _SILENT:
+            return b""
+        if kind not in _TEXTS or not isinstance(text := delta.get(_TEXTS[kind]), str):
+            raise unknown_block()
+        if kind == "text_delta":
+            return self._chunk(b'{"content":%b}' % dumps(text))
+        if kind == "thinking_delta":
+            return self._chunk(b'{"reasoning_content":%b}' % dumps(text))
+        self._unwritten = self._unwritten and not text
+        return self._call({"function": {"arguments": text}}) if text else b""
 
     def _stop_block(self) -> bytes:
         """A call without arguments has an empty object, which a caller can read."""
@@ -109,7 +114,8 @@ class MessageEvents:
         if not isinstance(end, dict) or end.get("stop_reason") is None:
             return b""
         text = refusal(end)
-        return self._chunk({"refusal": text} if text else {}, finish(end["stop_reason"]))
+        delta = {"refusal": text} if text else {}
+        return self._chunk(dumps(delta), dumps(finish(end["stop_reason"])))
 
     def _note_usage(self, usage: Any) -> None:
         """Later counts take the place of earlier ones."""
@@ -117,15 +123,16 @@ class MessageEvents:
             self._usage.update({key: count for key, count in usage.items() if count is not None})
 
     def _usage_chunk(self) -> bytes:
-        usage = orjson.dumps(usage_document(self._usage))
+        usage = dumps(usage_document(self._usage))
         return b'%b,"choices":[],"usage":%b}' % (self._begun(), usage)
 
     def _call(self, fields: JsonDocument) -> bytes:
-        return self._chunk({"tool_calls": [{"index": self._calls - 1, **fields}]})
+        return self._chunk(dumps({"tool_calls": [{"index": self._calls - 1, **fields}]}))
 
-    def _chunk(self, delta: JsonDocument, reason: str | None = None) -> bytes:
+    def _chunk(self, delta: bytes, reason: bytes = b"null") -> bytes:
+        """Of both in JSON."""
         return b'%b,"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]}' % (
-            self._begun(), orjson.dumps(delta), orjson.dumps(reason),
+            self._begun(), delta, reason,
         )  # fmt: skip
 
     def _begun(self) -> bytes:
