@@ -14,8 +14,17 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
-from pydantic import ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
 
 KEY = "sk-ant-0123456789abcdef"
 VERSION = "2023-06-01"
@@ -283,7 +292,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif document.get("stream"):
             self._stream(reply)
         else:
-            self._send(200, _message(reply, reply.content, reply.stop_reason))
+            self._send(200, message_of(reply, reply.content, reply.stop_reason))
 
     def _may_call(self) -> bool:
         if self.headers.get("x-api-key") != KEY:
@@ -330,7 +339,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(written({"type": "ping"}))
 
 
-def _message(reply: Reply, content: list[Document], reason: str | None) -> Document:
+def message_of(reply: Reply, content: list[Document], reason: str | None) -> Document:
     return {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test",
         "content": content, "stop_reason": reason, "stop_sequence": None, "usage": reply.usage,
@@ -339,7 +348,7 @@ def _message(reply: Reply, content: list[Document], reason: str | None) -> Docum
 
 def stream_events(reply: Reply) -> list[Document]:
     """All events of a stream of the answer."""
-    start = _message(reply, [], None)
+    start = message_of(reply, [], None)
     start["usage"] = {**reply.usage, "output_tokens": 1}
     events: list[Document] = [{"type": "message_start", "message": start}, {"type": "ping"}]
     for at, block in enumerate(reply.content):

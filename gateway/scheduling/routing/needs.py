@@ -39,8 +39,8 @@ def lacking(
     for need in needs(call):
         if need.capability not in kind.capabilities or need.capability in served.lacks:
             return need
-    if kind.unsaid is not None and kind.serves(call.operation):
-        return next(iter(kind.unsaid(call.document)), None)  # guard: S10.unsaid-words
+    if kind.unsaid is not None and kind.serves(call.operation):  # guard: S10.unsaid-words
+        return next(iter(kind.unsaid(call.document)), None)
     return None
 
 

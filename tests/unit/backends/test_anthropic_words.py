@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.deadline import Deadline
 from gateway.core.types import (
     CLOUD,
     DocumentCall,

@@ -21,7 +21,6 @@ from gateway.endpoints.connectors.openai.dialects.anthropic.answer import (
 from gateway.endpoints.connectors.openai.event_stream import Progress
 from gateway.endpoints.connectors.openai.usage import token_counts
 
-
 _TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 """The field of a piece that has its text."""
 _SILENT = frozenset({"signature_delta", "citations_delta"})

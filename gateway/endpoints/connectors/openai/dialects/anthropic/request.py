@@ -162,7 +162,7 @@ def _tool_use(call: JsonDocument, as_json: Callable[[str], Any]) -> Block:
 
 def _call_id(given: str) -> str:
     """As it is if it has letters, digits, `_` and `-` alone, as all must have there; else in
-    hexadecimal digits. A call and its result go on with the same id, and other calls with others."""
+    hexadecimal digits. A call and its result go on with the same id, others with others."""
     return given if _ID_LETTERS.issuperset(given) else f"id_{given.encode().hex()}"
 
 
