@@ -13,10 +13,10 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from gateway.core.operations.chat import CHAT
 from gateway.core.operations.dialects import anthropic
 from gateway.core.reply import ServerEvent
 from gateway.core.types import ServedModel
-from gateway.core.operations.chat import CHAT
 from gateway.endpoints.connectors.openai.dialects.anthropic.answer import completion
 from gateway.endpoints.connectors.openai.dialects.anthropic.events import MessageEvents
 from gateway.endpoints.connectors.openai.dialects.anthropic.request import request_body
@@ -24,10 +24,8 @@ from gateway.endpoints.connectors.openai.event_stream import NO_SECRETS, Progres
 from tests.anthropic_api import Reply, message_of, problem, stream_events
 
 Document = dict[str, Any]
+Drawn = st.SearchStrategy[Any]
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12)
-TEXTS = WORDS | st.sampled_from(["hello", " ", "\n", "x\ty", "", '{"a": "b"}', "é🚋"])
-NAMES = st.sampled_from(["trams", "stops-2", "a_b", "a.b"])
-IDS = st.sampled_from(["call_1", "functions.trams:0", "9f-x", "übung", "call 2"])
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | WORDS,
@@ -35,94 +33,118 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 INPUTS = st.dictionaries(WORDS, VALUES, max_size=3)
-MARKS = st.sampled_from(
-    [{}, {}, {}, {"cache_control": {"type": "ephemeral"}}, {"cache_control": {"type": "other"}}]
-)
+IDS = st.sampled_from(["call_1", "functions.trams:0", "9f-x", "übung", "call 2"])
+NAMES = st.sampled_from(["trams", "stops-2", "a_b"])
 
 
-def part(kind: str, value: Any) -> st.SearchStrategy[Document]:
-    return MARKS.map(lambda mark: {"type": kind, kind: value, **mark})
+class Odd:
+    """Strategies of what callers say: where `odd`, of what has no words there, too."""
 
+    def __init__(self, odd: bool) -> None:
+        self.odd = odd
+        visible = WORDS.filter(lambda text: text.strip() != "")
+        known = st.sampled_from(["hello", " x\ty", '{"a": "b"}', "é🚋"])
+        self.texts = self.of(visible | known, WORDS | st.sampled_from(["", " "]))
+        mark = {"cache_control": {"type": "ephemeral"}}
+        self.marks = self.of(
+            st.sampled_from([{}, {}, mark]), st.just({"cache_control": {"type": "other"}})
+        )
+        images = self.of(
+            st.sampled_from(["data:image/png;base64,AAAA", "https://a.example/b.png"]),
+            st.just("data:image/tiff;base64,AA"),
+        )
+        pdf = {"file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"}
+        files = self.of(st.just(pdf), st.just({"file_id": "file-1"}))
+        text = self.texts.map(lambda text: ("text", text))
+        image = images.map(lambda url: ("image_url", {"url": url}))
+        file = files.map(lambda file: ("file", file))
+        audio = st.just(("input_audio", {"data": "AA", "format": "wav"}))
+        self.parts = self._marked(self.of(text | image | file, audio))
+        self.contents = self.texts | st.lists(self.parts, min_size=1, max_size=3)
+        self.instructions = self.texts | st.lists(self._marked(text), min_size=1, max_size=2)
+        self.arguments = self.of(INPUTS.map(json.dumps), st.sampled_from(["[1]", "{"])) | st.just(
+            ""
+        )
+        self.names = self.of(NAMES, st.just("a.b"))
 
-PARTS = st.one_of(
-    TEXTS.flatmap(lambda text: part("text", text)),
-    st.sampled_from(
-        ["data:image/png;base64,AAAA", "data:image/tiff;base64,AA", "https://a.example/b.png"]
-    ).flatmap(lambda url: part("image_url", {"url": url})),
-    st.sampled_from(
-        [
-            {"file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"},
-            {"file_id": "file-1"},
-        ]
-    ).flatmap(lambda file: part("file", file)),
-    part("input_audio", {"data": "AA", "format": "wav"}),
-)
-CONTENTS = TEXTS | st.lists(PARTS, min_size=1, max_size=3)
-ARGUMENTS = INPUTS.map(json.dumps) | st.sampled_from(["", "[1]", "{", '{"n": 1e2}'])
+    def of(self, usual: Drawn, odd: Drawn) -> Drawn:
+        return usual | odd if self.odd else usual
+
+    def _marked(self, parts: Drawn) -> Drawn:
+        return st.builds(
+            lambda part, mark: {"type": part[0], part[0]: part[1], **mark}, parts, self.marks
+        )
 
 
 @st.composite
-def rounds(draw: st.DrawFn) -> list[Document]:
-    """What the user says, and what follows: an answer, or calls with their results and an answer;
-    and now and then what no API takes."""
-    messages = [{"role": "user", "content": draw(CONTENTS), **draw(MARKS)}]
+def rounds(draw: st.DrawFn, odd: Odd) -> list[Document]:
+    """What the user says, and what follows: calls of tools with their results, an answer, both."""
+    messages = [{"role": "user", "content": draw(odd.contents), **draw(odd.marks)}]
     if draw(st.booleans()):
-        messages.append({"role": "user", "content": draw(CONTENTS)})
+        messages.append({"role": "user", "content": draw(odd.contents)})
     ids = draw(st.lists(IDS, unique=True, max_size=2))
     if ids:
-        function = st.fixed_dictionaries({"name": NAMES, "arguments": ARGUMENTS})
+        function = st.fixed_dictionaries({"name": odd.names, "arguments": odd.arguments})
         calls = [{"id": each, "type": "function", "function": draw(function)} for each in ids]
-        content = draw(st.none() | TEXTS)
+        content = draw(st.none() | odd.texts)
         messages.append({"role": "assistant", "content": content, "tool_calls": calls})
         messages += [
-            {"role": "tool", "tool_call_id": each, "content": draw(CONTENTS)} for each in ids
+            {"role": "tool", "tool_call_id": each, "content": draw(st.just("") | odd.contents)}
+            for each in ids
         ]
     if draw(st.booleans()):
-        refusal = draw(st.none() | st.none() | TEXTS)
-        messages.append({"role": "assistant", "content": draw(TEXTS), "refusal": refusal})
+        refusal = draw(st.none() | odd.texts)
+        messages.append({"role": "assistant", "content": draw(odd.texts), "refusal": refusal})
     return messages
 
 
 @st.composite
 def chats(draw: st.DrawFn) -> Document:
+    odd = Odd(draw(st.booleans()))
     system = st.fixed_dictionaries(
-        {
-            "role": st.sampled_from(["system", "developer"]),
-            "content": TEXTS | st.lists(TEXTS.flatmap(lambda text: part("text", text)), max_size=2),
-        }
+        {"role": st.sampled_from(["system", "developer"]), "content": odd.instructions}
     )
-    messages = draw(st.lists(system, max_size=2))
-    for turns in draw(st.lists(rounds(), min_size=1, max_size=3)):
+    messages: list[Document] = draw(st.lists(system, max_size=2))
+    for turns in draw(st.lists(rounds(odd), min_size=1, max_size=3)):
         messages += turns
-    if draw(st.booleans()):
+    if not odd.odd or draw(st.booleans()):
         messages.append({"role": "user", "content": "And now?"})
+    if odd.odd and draw(st.booleans()):
+        messages.append({"role": "system", "content": "Be brief."})
     tool = st.fixed_dictionaries(
-        {"name": NAMES},
+        {"name": odd.names},
         optional={
             "description": WORDS,
-            "parameters": st.just({"type": "object", "properties": {"a": {}}}),
-            "strict": st.booleans(),
+            "parameters": st.just(
+                {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+            ),
         },
     ).map(lambda function: {"type": "function", "function": function})
     named = {"type": "function", "function": {"name": "trams"}}
-    few = st.lists(TEXTS, max_size=2)
     fields = {
-        "temperature": st.sampled_from([None, 0, 0.3, 1, 1.5]),
-        "top_p": st.sampled_from([None, 0.5, 1]),
-        "top_k": st.sampled_from([None, -1, 40]),
-        "stop": few | TEXTS,
+        "temperature": odd.of(st.sampled_from([None, 0, 0.3, 1]), st.just(1.5)),
+        "top_p": odd.of(st.sampled_from([None, 1]), st.just(0.5)),
+        "top_k": odd.of(st.sampled_from([None, -1, 40]), st.just("all")),
+        "stop": odd.texts | st.lists(odd.texts, max_size=2),
         "max_tokens": st.sampled_from([None, 1, 512]),
         "max_completion_tokens": st.sampled_from([None, 2, 513]),
-        "n": st.sampled_from([1, 2]),
-        "seed": st.none() | st.integers(),
+        "n": odd.of(st.just(1), st.just(2)),
+        "seed": odd.of(st.none(), st.integers()),
         "user": WORDS,
         "tools": st.lists(tool, max_size=2, unique_by=lambda each: each["function"]["name"]),
         "tool_choice": st.sampled_from([None, "none", "auto", "required", named]),
         "parallel_tool_calls": st.sampled_from([None, True, False]),
-        "reasoning_effort": st.sampled_from([None, "none", "minimal", "low", "high", "max"]),
+        "reasoning_effort": odd.of(st.sampled_from([None, "none"]), st.sampled_from(EFFORTS)),
         "stream": st.booleans(),
     }
-    return {"messages": messages, **draw(st.fixed_dictionaries({}, optional=fields))}
+    thinking = st.fixed_dictionaries(
+        {"reasoning_effort": st.sampled_from(EFFORTS[1:])},
+        optional={key: fields[key] for key in ("stop", "max_tokens", "user", "tools", "stream")},
+    )
+    return {"messages": messages, **draw(st.fixed_dictionaries({}, optional=fields) | thinking)}
+
+
+EFFORTS = ["minimal", "low", "high", "max"]
 
 
 @given(chats())
