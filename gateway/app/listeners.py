@@ -54,6 +54,7 @@ class Listeners:
             services,
             [
                 openai.front(services),
+                openai.azure_front(services),
                 kserve.front(services),
                 *self._console.fronts(settings, operators),
                 operator.front(),

@@ -43,6 +43,9 @@ class EndpointKind:
     embeddable: bool = False  # the gateway can start one by itself
     shares_gpu: bool = False  # unless its settings say otherwise, models share one GPU
     batches: bool = False  # it makes batches of its own, as wide as its settings allow
+    provider: str | None = None
+    """The description that an endpoint of it has unless its settings name one; empty: it needs
+    none; None: it has none."""
     unsaid: Callable[[Mapping[str, Any]], Iterable[CapabilityNeed]] | None = None
     """What of a document its API has no words for, where that is not the API of the document."""
     limited: bool = field(init=False)  # there are documents that it cannot serve in full
@@ -94,6 +97,7 @@ OPENAI: Final = register(
         documents=None,
         capabilities=frozenset(CAPABILITIES),
         batches=True,
+        provider="",
     )
 )
 ANTHROPIC: Final = register(
@@ -105,5 +109,6 @@ ANTHROPIC: Final = register(
         capabilities=anthropic.OFFERED,
         unsaid=anthropic.needs,
         batches=True,
+        provider="anthropic",
     )
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from gateway.config import Settings
+from gateway.config import EndpointSettings, Settings
 from gateway.core.errors import UnknownModel
 from gateway.core.types import Endpoint, ServedModel, Zone, endpoint_name
 
@@ -45,6 +45,7 @@ class Catalog:
     models: dict[str, CatalogModel] = field(default_factory=dict)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     gpu_usd_per_hour: dict[str, float] = field(default_factory=dict)  # of each whole endpoint
+    aliases: Mapping[str, str] = field(default_factory=dict)  # to names of `models`
     changed: Callable[[], None] = lambda: None
     """Called when it has got another model."""
     _names: dict[str, dict[str, TensorNames]] = field(default_factory=dict)  # model -> endpoint
@@ -70,14 +71,14 @@ class Catalog:
         }
         places = settings.places()
         endpoints = {
-            name: Endpoint(name, e.zone, e.kind, _served(name, settings))
+            name: Endpoint(name, e.zone, e.kind, _served(name, settings), _operations(e))
             for name, e in places.items()
         }
         prices = {name: _gpu_usd_per_hour(name, settings) for name in endpoints}
-        return cls(models, endpoints, prices)
+        return cls(models, endpoints, prices, settings.aliases())
 
     def find(self, name: str) -> CatalogModel:
-        model = self.models.get(name)
+        model = self.models.get(name) or self.models.get(self.aliases.get(name, ""))
         if model is None:
             raise UnknownModel(
                 "Request for unknown model: the name is not in the catalog of this gateway"
@@ -135,7 +136,7 @@ class Catalog:
         place = self.endpoints[endpoint]
         served = dict(place.models)
         for name in names:
-            if name in self.models and self.models[name].declared:
+            if name in self.aliases or (name in self.models and self.models[name].declared):
                 continue
             if name not in self.models:
                 self.models[name] = CatalogModel(name, "infer", (endpoint,), declared=False)
@@ -147,7 +148,7 @@ class Catalog:
             hour_usd = self.gpu_usd_per_hour.get(endpoint, 0.0)
             # guard: B2.unlisted-model without gpu_usd_per_hour=hour_usd
             served[name] = ServedModel(name, gpu_usd_per_hour=hour_usd)
-        self.endpoints[endpoint] = Endpoint(place.name, place.zone, place.kind, served)
+        self.endpoints[endpoint] = replace(place, models=served)
         self.changed()  # guard: S11.catalog-change
 
 
@@ -158,9 +159,13 @@ def _gpu_usd_per_hour(place: str, settings: Settings) -> float:
     return each * stated.gpus / costs.gpu_utilisation
 
 
+def _operations(endpoint: EndpointSettings) -> frozenset[str] | None:
+    return None if endpoint.provider is None else frozenset(endpoint.provider.operations)
+
+
 def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
     endpoint = settings.endpoints[endpoint_name(place)]
-    cloud = endpoint.zone is Zone.CLOUD
+    cloud, provider = endpoint.zone is Zone.CLOUD, endpoint.provider
     unknown = settings.costs.unknown_usd_per_1k_tokens
     # guard: B2.unknown-price 0.0 if s.priced or not cloud else unknown -> 0.0 * unknown
     return {
@@ -168,7 +173,8 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
             model=s.model or name,
             version=s.version,
             substitute=bool(s.substitute),
-            lacks=frozenset(s.lacks),
+            lacks=frozenset((*s.lacks, *(provider.lacks if provider else ()))),
+            refuses=provider.refuses if provider else {},
             max_tokens=s.max_tokens,
             price_usd=s.price_usd or 0.0,
             price_usd_per_1k_tokens=s.price_usd_per_1k_tokens or 0.0,

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
-from gateway.config.section import Contradiction, Section
 from gateway.config.settings import Settings
+from gateway.config.validation import validated
 from gateway.core import yaml_document
-from gateway.core.types import Zone
-from gateway.core.yaml_document import ConfigError, ConfigFile, Where
-
-_S = TypeVar("_S", bound=Section)
 
 
 def schema() -> dict[str, Any]:
@@ -32,39 +25,3 @@ def load(path: Path) -> Settings:
 
 def parse(text: str, name: str = "<config>") -> Settings:
     return validated(yaml_document.parse(text, name), Settings)
-
-
-def validated(file: ConfigFile, kind: type[_S]) -> _S:
-    try:
-        return kind.model_validate(file.document)
-    except ValidationError as exc:
-        problems = exc.errors(include_input=False, include_url=False)
-        lines = [_explained(problem, file) for problem in problems]
-    raise ConfigError("\n".join(lines))  # out here: the exception may quote secrets
-
-
-def _explained(problem: ErrorDetails, file: ConfigFile) -> str:
-    where, message = tuple(problem["loc"]), problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "extra_forbidden":
-        message = "unknown key" + _suggestion(where)
-    elif problem["type"] == "missing":
-        message = "is missing" + _choices(where)
-    contradiction = problem.get("ctx", {}).get("error")
-    if isinstance(contradiction, Contradiction):
-        where, message = (*where, *contradiction.where), contradiction.message
-    return file.at(where, message)
-
-
-def _choices(where: Where) -> str:
-    key = where[-1] if where else None
-    if key == "zone":
-        return f"; every endpoint says {' or '.join(sorted(z.value for z in Zone))}"
-    return ""
-
-
-def _suggestion(where: Where) -> str:
-    import difflib  # only on the way to an error message
-
-    names = {f for section in Section.__subclasses__() for f in section.model_fields}
-    close = difflib.get_close_matches(str(where[-1]), names, n=1) if where else []
-    return f"; did you mean {close[0]}?" if close else ""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
+from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.yaml_document import Where
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -83,6 +84,9 @@ class KnownWord:
                 {"expected": f"{', '.join(first)} or {last}"},
             )
         return word
+
+
+Capability = Annotated[str, KnownWord(lambda: list(CAPABILITIES))]
 
 
 class Section(BaseModel):

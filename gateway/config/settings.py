@@ -93,6 +93,7 @@ class Settings(Section):
                     "a shadow sees this gateway's calls alone, and with a cluster others send "
                     "theirs to the same servers; take out one of both",
                 )
+        self._check_aliases()
         self._check_workers()
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
@@ -118,6 +119,21 @@ class Settings(Section):
             for name, its in self.endpoints.items()
             for place in (name, *further.get(name, ()))
         }
+
+    def aliases(self) -> dict[str, str]:
+        """The model behind each alias."""
+        return {alias: name for name, model in self.models.items() for alias in model.aliases}
+
+    def _check_aliases(self) -> None:
+        owners = dict.fromkeys(self.models, "")
+        for name, model in self.models.items():
+            for i, alias in enumerate(model.aliases):
+                if alias in owners:
+                    whose = (
+                        f"an alias of models.{owners[alias]} too" if owners[alias] else "a model"
+                    )
+                    raise Contradiction(("models", name, "aliases", i), f"{alias!r} is {whose}")
+                owners[alias] = name
 
     @property
     def anybody(self) -> bool:

@@ -268,6 +268,8 @@ class ServedModel:
     gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
     lacks: frozenset[str] = frozenset()  # capabilities of its kind that it has not
     max_tokens: int = 32_000  # of an answer whose call states no limit, where one must be stated
+    refuses: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, repr=False)
+    """Fields of calls that it takes with these values only, or with none."""
 
     def grants(self, version: str) -> bool:
         """Whether a call may ask for this version (decimal digits, or empty for any)."""
@@ -282,6 +284,7 @@ class Endpoint:
     zone: Zone
     kind: str  # the name of an `EndpointKind`
     models: Mapping[str, ServedModel] = field(default_factory=dict, repr=False)
+    operations: frozenset[str] | None = None  # of those of its kind; None: all
 
 
 _FURTHER: Final = "#"  # no name of the settings has it

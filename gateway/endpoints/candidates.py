@@ -87,7 +87,11 @@ class ModelEpoch:
         self.conditions: dict[tuple[str, ...], QueueConditions] = {}
         """Of a queue's servers, where they do not depend on the time; without the cloud's room."""
         self._limited = {
-            (candidate.endpoint.kind, candidate.served.lacks): candidate
+            (
+                candidate.endpoint.kind,
+                candidate.served.lacks,
+                repr(candidate.served.refuses),
+            ): candidate
             for candidate in candidates
             if limited(candidate.endpoint, candidate.served)
         }

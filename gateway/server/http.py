@@ -107,7 +107,7 @@ def request_exchange(request: Request) -> HttpExchange:
 
 def authenticate(exchange: HttpExchange, services: Services) -> Caller:
     """Raises Unauthenticated, Unverifiable."""
-    return services.callers.identify(exchange.headers.get("authorization", ""), exchange.peer_names)
+    return intake.identify(exchange.headers, services, exchange.peer_names)
 
 
 def body_share(caller: Caller, services: Services) -> BodyShare:

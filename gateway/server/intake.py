@@ -1,8 +1,9 @@
 """What all fronts do with the headers (or gRPC metadata) of a call: who, which id, how long, where.
 
-Headers read here: `authorization`, `x-request-id`, `traceparent`, `tracestate` (W3C Trace Context),
-`x-latency-budget-ms`, `x-stainless-read-timeout`, `x-spillway-placement: onprem|any|cloud`,
-`x-spillway-spill: never|allow`, `x-spillway-sensitivity: restricted`, `x-spillway-priority: 0..9`.
+Headers read here: `authorization`, `api-key`, `x-api-key`, `x-request-id`, `traceparent`,
+`tracestate` (W3C Trace Context), `x-latency-budget-ms`, `x-stainless-read-timeout`,
+`x-spillway-placement: onprem|any|cloud`, `x-spillway-spill: never|allow`,
+`x-spillway-sensitivity: restricted`, `x-spillway-priority: 0..9`.
 Callers can only tighten (M5): `cloud` is a wish, and it is ignored wherever it would loosen
 anything; to call a call `clear` is refused.
 """
@@ -111,8 +112,14 @@ def within(outer: RequestContext, services: Services) -> RequestContext:
 
 
 def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
-    """`names`: those in the certificate of the connection."""
-    return services.callers.identify(headers.get("authorization", ""), names)
+    """`names`: those in the certificate of the connection. A key may stand in `authorization` or,
+    where there is none, in the header that SDKs of Azure OpenAI (`api-key`) and of Anthropic
+    (`x-api-key`) have for theirs. Raises Unauthenticated, Unverifiable."""
+    authorization = headers.get("authorization")
+    if authorization is None:
+        key = headers.get("api-key") or headers.get("x-api-key")
+        authorization = f"Bearer {key}" if key else ""
+    return services.callers.identify(authorization, names)
 
 
 class CallDefaults:

@@ -169,3 +169,19 @@ def test_a_bad_budget_is_refused_and_a_hopeless_hint_ends_the_call(client: opena
         )
     assert caught.value.status_code in (503, 504)
     assert caught.value.code in ("deadline_exceeded", "deadline_unmeetable")
+
+
+def test_azure_s_client_is_served_as_it_is(gateway_url: str) -> None:
+    with openai.AzureOpenAI(
+        azure_endpoint=gateway_url, api_key="none", api_version="2024-10-21", max_retries=0
+    ) as client:
+        chat = client.chat.completions.create(model="scribe", messages=HELLO, max_tokens=8)
+        assert chat.choices[0].message.content
+        chunks = client.chat.completions.create(
+            model="scribe", messages=HELLO, max_tokens=8, stream=True
+        )
+        assert [chunk.choices[0].finish_reason for chunk in chunks][-1] in ("stop", "length")
+        vectors = client.embeddings.create(model="minilm", input=["one", "two"])
+        assert len(vectors.data) == 2
+        with pytest.raises(openai.NotFoundError):
+            client.chat.completions.create(model="gpt-9", messages=HELLO)

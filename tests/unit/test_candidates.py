@@ -42,6 +42,8 @@ def test_the_candidates_of_a_model_are_kept_until_the_catalog_changes() -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "special"),
     [
+        ("refusing", {}, False),
+        ("refusing", {"seed": 1}, True),
         ("openai", {"seed": 1, "tools": [{"type": "function"}]}, False),
         ("triton", {}, False),
         ("triton", {"seed": 1}, False),
@@ -57,9 +59,11 @@ def test_a_call_that_an_endpoint_cannot_serve_has_a_decision_of_its_own(
 ) -> None:
     async def main() -> None:
         rig = Rig(onprem(), cloud())
+        served = ServedModel(MODEL, refuses={"seed": ()} if kind == "refusing" else {})
+        kind_name = kind.replace("refusing", "openai")
         catalog = Catalog(
             {MODEL: CatalogModel(MODEL, "generate", ("cloud",))},
-            {"cloud": Endpoint("cloud", Zone.CLOUD, kind, {MODEL: ServedModel(MODEL)})},
+            {"cloud": Endpoint("cloud", Zone.CLOUD, kind_name, {MODEL: served})},
         )
         candidates = CandidateIndex(catalog, rig.registry.states, rig.registry.model_state)
         document = {"messages": [{"role": "user", "content": "hello"}], **changes}

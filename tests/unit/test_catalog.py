@@ -78,3 +78,34 @@ def test_a_server_cannot_change_what_is_declared(catalog: Catalog) -> None:
     assert catalog.find("chat") == before
     assert catalog.find("plain").endpoints == ("gpu",)
     assert catalog.endpoints["gpu2"].models == {}
+
+
+ALIASED = TEXT.replace("  chat:\n", '  chat:\n    aliases: [gpt-4o, "llama3.2:3b"]\n')
+
+
+def test_an_alias_is_another_name_for_the_same_model() -> None:
+    aliased = Catalog.from_settings(config.parse(ALIASED))
+    assert aliased.find("gpt-4o") is aliased.find("llama3.2:3b") is aliased.find("chat")
+    assert set(aliased.names()) == {"chat", "plain"}
+
+
+def test_a_server_s_model_does_not_take_the_place_of_an_alias() -> None:
+    aliased = Catalog.from_settings(config.parse(ALIASED))
+    aliased.add_undeclared("gpu", ["gpt-4o", "other"])
+    assert aliased.find("gpt-4o") is aliased.find("chat")
+    assert aliased.find("other").endpoints == ("gpu",)
+
+
+@pytest.mark.parametrize(
+    ("aliases", "message"),
+    [
+        ("[plain]", "models.chat.aliases.0: 'plain' is a model"),
+        ("[chat]", "models.chat.aliases.0: 'chat' is a model"),
+        ("[a, b, a]", "models.chat.aliases.2: 'a' is an alias of models.chat too"),
+        ("['a b']", "models.chat.aliases.0"),
+    ],
+)
+def test_an_alias_stands_for_one_model(aliases: str, message: str) -> None:
+    with pytest.raises(config.ConfigError) as caught:
+        config.parse(TEXT.replace("  chat:\n", f"  chat:\n    aliases: {aliases}\n"))
+    assert message in str(caught.value)

@@ -353,6 +353,26 @@ def test_compose_starts_triton_on_the_addresses_that_the_settings_name(
     assert models[0][1] == options["--model-repository"]
 
 
+def test_compose_serves_the_models_on_all_graphics_cards(shipped: config.Settings) -> None:
+    triton = COMPOSE["services"]["triton"]
+    words = dict(word.split("=", 1) for word in triton["command"] if "=" in word)
+    for name, model in shipped.models.items():
+        for served in model.served_by:
+            directory = ROOT / "models" / (served.model or name)
+            config_of_target = directory / "configs" / f"{words['--model-config-name']}.pbtxt"
+            if served.endpoint != "triton" or not (directory / "configs").exists():
+                continue
+            (groups,) = [
+                line
+                for line in config_of_target.read_text().splitlines()
+                if "instance_group" in line
+            ]
+            assert "KIND_GPU" in groups, name
+            assert "gpus" not in groups, name  # those that are there
+    (device,) = triton["deploy"]["resources"]["reservations"]["devices"]
+    assert device["count"] == "all"
+
+
 def test_the_settings_that_ship_serve_models_that_ship(shipped: config.Settings) -> None:
     for name, model in shipped.models.items():
         for served in model.served_by:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, SecretStr, model_validator
 
-from gateway.config import external_addresses
-from gateway.config.endpoint_kinds import KINDS, Addresses
+from gateway.config import external_addresses, providers
+from gateway.config.endpoint_kinds import KINDS, OPENAI, Addresses
+from gateway.config.providers import ProviderName
 from gateway.config.section import Contradiction, Count, KnownWord, NotNegative, Positive, Section
+from gateway.config.sections.credentials import CredentialSettings
 from gateway.core.types import Zone
+from gateway.core.yaml_document import ConfigError
 
 
 def check_pair(cert_file: Path | None, key_file: Path | None) -> None:
@@ -57,6 +61,10 @@ class EndpointSettings(Section):
 
     kind: Annotated[str, KnownWord(lambda: list(KINDS))]
     zone: Zone
+    provider: ProviderName | None = Field(
+        None, description="whose API it has; or the path of a description of your own (.yaml)"
+    )
+    query: dict[str, str] = Field({}, description="of its calls; beside what its provider asks for")
     url: str | None = Field(None, description="base URL of its HTTP side, e.g. http://gpu-1:8000")
     grpc: str | None = Field(None, description="host:port of its gRPC side")
     grpc_tls: bool = False
@@ -66,6 +74,9 @@ class EndpointSettings(Section):
         False, description="the embedded server takes new versions of its models while it runs"
     )
     api_key: SecretStr | None = None
+    credential: CredentialSettings | None = Field(
+        None, description="in the place of api_key: one that ends and is renewed"
+    )
     headers: dict[str, SecretStr] = Field({})
     ca_file: Path | None = None
     cert_file: Path | None = Field(None, description="PEM; what the gateway shows it, by mTLS")
@@ -92,6 +103,25 @@ class EndpointSettings(Section):
     shares_gpu: bool | None = Field(
         None, description="its models share one GPU; by default those of kind triton do"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_provider(cls, given: Any) -> Any:
+        """An endpoint with a provider is of the provider's kind, at the provider's URL."""
+        if not isinstance(given, Mapping):
+            return given
+        name, kind = given.get("provider"), given.get("kind")
+        if name is None and isinstance(kind, str) and kind in KINDS:
+            name = KINDS[kind].provider or None
+        if not isinstance(name, str):
+            return given
+        stated = {"kind": OPENAI.name}
+        with suppress(ConfigError):  # the field itself reports it
+            described = providers.find(name)
+            stated["kind"] = described.kind
+            if described.url:
+                stated["url"] = described.url
+        return {**stated, **given, "provider": name}
 
     @model_validator(mode="after")
     def _reachable(self) -> EndpointSettings:
@@ -128,8 +158,26 @@ class EndpointSettings(Section):
         kind = KINDS[self.kind]
         if kind.addresses is Addresses.GRPC and not self.grpc:
             raise Contradiction((), f"kind {kind.name} needs grpc: host:port of its gRPC side")
+        if self.credential is not None:
+            if kind.provider is None:
+                raise Contradiction(
+                    ("credential",), f"an endpoint of kind {kind.name} has api_key alone; drop it"
+                )
+            if self.api_key is not None:
+                raise Contradiction(("credential",), "stands beside api_key; drop one of both")
+        if self.provider is None and self.query:
+            raise Contradiction(("query",), "only endpoints with a provider have one; drop it")
+        if self.provider is not None and kind.provider is None:
+            raise Contradiction(("provider",), f"an endpoint of kind {kind.name} has none; drop it")
+        if self.provider is not None and self.provider.kind != kind.name:
+            raise Contradiction(
+                ("kind",), f"{self.provider.title} is of kind {self.provider.kind}; drop it"
+            )
         if kind.addresses is Addresses.URL and not self.url:
-            raise Contradiction((), f"kind {kind.name} needs url: its base URL")
+            like = self.provider and self.provider.url_example
+            raise Contradiction(
+                (), f"kind {kind.name} needs url: its base URL{f', such as {like}' if like else ''}"
+            )
         if kind.addresses is Addresses.URL and self.grpc:
             raise Contradiction(
                 ("grpc",), f"an endpoint of kind {kind.name} has no gRPC side; drop it"

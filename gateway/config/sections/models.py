@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from gateway.config.endpoint_kinds import KINDS
 from gateway.config.section import (
+    Capability,
     Contradiction,
     Count,
     KnownWord,
@@ -20,12 +21,9 @@ from gateway.config.section import (
     known,
 )
 from gateway.config.sections.endpoints import EndpointSettings
-from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.operations.registry import task_operations, tasks
 from gateway.core.operations.tensors import INFER
 from gateway.core.types import place_name
-
-Capability = Annotated[str, KnownWord(lambda: list(CAPABILITIES))]
 
 
 class ServedBySettings(Section):
@@ -76,6 +74,7 @@ class ModelSettings(Section):
     """A model of the catalog: what its inputs are and who may serve it."""
 
     task: Annotated[str, KnownWord(tasks)] = "infer"
+    aliases: tuple[Name, ...] = Field((), description="further names that callers have for it")
     served_by: tuple[ServedBySettings, ...] = Field(min_length=1)
     text_inputs: tuple[str, ...] = Field((), description="BYTES inputs that hold text")
     inputs: tuple[str, ...] = Field(
@@ -165,11 +164,14 @@ def check_served_by(
                 f"{served.endpoint!r} speaks {kind.protocol} and cannot serve tensors; "
                 f"set models.{name}.task to embeddings or generate",
             )
+        provider = endpoints[served.endpoint].provider
         documents = [spec for spec in task_operations(model.task) if spec.path]
         if documents and kind.documents and not any(map(kind.serves, documents)):
             raise wrong(
                 "endpoint", f"an endpoint of kind {kind.name} cannot serve task {model.task}"
             )
+        if documents and provider and not any(d.name in provider.operations for d in documents):
+            raise wrong("endpoint", f"{provider.title} has no API for task {model.task}")
         if model.task == "embeddings" and served.substitute and len(model.served_by) > 1:
             raise wrong("substitute", "embeddings of different weights must not mix under one name")
         if not one_name and served.substitute is None and (served.model or name) != name:

@@ -83,12 +83,16 @@ def _odd_stops(value: Any) -> bool:
 
 
 PLAIN: Final[Row] = ("", _never)
+INCIDENTAL: Final = (
+    "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+    "prompt_cache_retention",
+)  # fmt: skip
+"""Fields that change nothing of what an answer says."""
 COUNT: Final[Row] = ("sampling", _no_count)
 _NUMBER: Final[Row] = ("sampling", _no_number)
 SHARED: Final[Mapping[str, Row]] = {
     **dict.fromkeys(
-        ("model", "stream", "stream_options", "user", "metadata", "store", "service_tier",
-         "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+        ("model", "stream", "stream_options", *INCIDENTAL),
         PLAIN,
     ),
     **dict.fromkeys(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from pydantic import SecretStr
@@ -23,6 +24,7 @@ from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
 from gateway.endpoints.connectors.openai.dialects.anthropic import Anthropic
 from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
+from gateway.endpoints.credentials import Credential
 from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
 from gateway.protocols.tls import FreshTlsContext, TlsFiles, client_context
@@ -82,25 +84,44 @@ def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
 
 
 def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
-    return OpenAiConnector(_pool(settings, most_bytes), headers=_headers(settings))
+    return _provided(OpenAiConnector, settings, most_bytes)
 
 
 def _anthropic(
     settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int
 ) -> Connector:
-    dialect = Anthropic()
-    headers = dialect.headers(_secret(settings.api_key)) | _stated_headers(settings)
-    return TranslatingConnector(_pool(settings, most_bytes), dialect, headers=headers)
+    return _provided(partial(TranslatingConnector, Anthropic()), settings, most_bytes)
 
 
-def _pool(settings: EndpointSettings, most_bytes: int) -> ConnectionPool:
-    return ConnectionPool(
-        endpoint_origin(settings.url or "", _tls(settings)),
+def _provided(
+    connector: Callable[..., OpenAiConnector], settings: EndpointSettings, most_bytes: int
+) -> Connector:
+    """One whose service is described."""
+    provider = settings.provider
+    origin = endpoint_origin(
+        settings.url or "", _tls(settings), provider.base if provider else "/v1"
+    )
+    wire = ConnectionPool(
+        origin,
         connect_timeout_s=settings.connect_timeout_ms / 1000,
         max_connections=settings.max_in_flight,
         max_body_bytes=most_bytes,
         rest_s=REST_S,
     )
+    query = {**(provider.query if provider else {}), **settings.query}
+    return connector(
+        wire,
+        headers=_headers(settings),
+        provider=provider,
+        query=query,
+        credential=None if settings.credential is None else _credential(settings),
+    )
+
+
+def _credential(settings: EndpointSettings) -> Credential:
+    from gateway.endpoints.credentials.issuers import renewed  # httpx, for those who have tokens
+
+    return renewed(settings)
 
 
 Build = Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]
@@ -125,11 +146,14 @@ def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTa
 
 def _headers(settings: EndpointSettings) -> dict[str, str]:
     """What goes with every call: the endpoint's credential and its configured headers."""
-    return dict(bearer(_secret(settings.api_key))) | _stated_headers(settings)
-
-
-def _stated_headers(settings: EndpointSettings) -> dict[str, str]:
-    return {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
+    key, provider = _secret(settings.api_key), settings.provider
+    if provider is None:
+        headers = dict(bearer(key))
+    else:
+        headers = dict(provider.headers)
+        if key is not None:
+            headers |= provider.authorization.headers(key)
+    return headers | {n.lower(): v.get_secret_value() for n, v in settings.headers.items()}
 
 
 def _secret(value: SecretStr | None) -> str | None:

@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gateway.config import ConfigError
-from gateway.config.reading import validated
 from gateway.config.section import Contradiction, Name, Section, known
+from gateway.config.validation import validated
 from gateway.core import yaml_document
 from gateway.models.declaration.canary import CanaryDeclaration, check_row
 from gateway.models.declaration.serving import (

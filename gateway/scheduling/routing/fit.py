@@ -10,9 +10,12 @@ from gateway.scheduling.routing.needs import lacking
 
 
 def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
-    """Whether the endpoint's kind serves such calls."""
+    """Whether the endpoint's kind and provider serve such calls."""
     kind, call = KINDS[endpoint.kind], request.payload
-    return kind.serves(call.operation) if isinstance(call, DocumentCall) else kind.tensors
+    if not isinstance(call, DocumentCall):
+        return kind.tensors
+    offered = endpoint.operations
+    return kind.serves(call.operation) and (offered is None or call.operation.name in offered)
 
 
 def requested_version(request: InferenceRequest) -> str:

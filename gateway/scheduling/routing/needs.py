@@ -39,6 +39,10 @@ def lacking(
     for need in needs(call):
         if need.capability not in kind.capabilities or need.capability in served.lacks:
             return need
+    for key, accepted in served.refuses.items():
+        value = call.document.get(key)
+        if value is not None and value not in accepted:  # guard: S10.refused-field
+            return CapabilityNeed("other", key)
     if kind.unsaid is not None and kind.serves(call.operation):  # guard: S10.unsaid-words
         return next(iter(kind.unsaid(call.document)), None)
     return None
@@ -46,4 +50,4 @@ def lacking(
 
 def limited(endpoint: Endpoint, served: ServedModel) -> bool:
     """Whether there are calls of its protocol that the endpoint cannot serve."""
-    return bool(served.lacks) or KINDS[endpoint.kind].limited
+    return bool(served.lacks or served.refuses) or KINDS[endpoint.kind].limited

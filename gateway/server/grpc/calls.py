@@ -70,7 +70,9 @@ class CallMetadata:
                 if "spillway" in name:  # none of ours is binary, which has to be told
                     self.headers[name] = ""
                 continue
-            if name in self.headers and name.startswith(("x-", "authorization", "traceparent")):
+            if name in self.headers and name.startswith(
+                ("x-", "authorization", "api-key", "traceparent")
+            ):
                 self.repeated = name
             self.headers[name] = value
 

@@ -21,9 +21,13 @@ def read(
     catalog: Catalog,
     size: int = 0,
     json_bytes: int = 0,
+    deployment: str = "",
 ) -> tuple[CatalogModel, DocumentCall]:
     """The model, and the call; `size`: bytes of a large one, `json_bytes`: those of `document`
-    where they are known. Raises InvalidField, UnknownModel."""
+    where they are known; `deployment`: the model that the path names, whatever the body says.
+    Raises InvalidField, UnknownModel."""
+    if deployment:
+        document["model"], json_bytes = deployment, 0
     name = document.get("model")
     if not isinstance(name, str):
         raise _no_name(name)

@@ -29,6 +29,7 @@ from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, intake
 from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
 from gateway.server.intake import RequestContext
+from gateway.server.openai.deployment_path import PREFIX, azure_operation
 from gateway.server.openai.documents import read
 from gateway.server.openai.errors import error_body, should_retry
 from gateway.server.openai.events import EventBytes
@@ -52,6 +53,20 @@ def front(services: Services) -> Front:
     return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
 
 
+def azure_front(services: Services) -> Front:
+    """The same operations under the paths that Azure OpenAI has for them."""
+    bounds, operations = intake.json_bounds(services.limits), by_path()
+
+    def call(route: str) -> Call | None:
+        match = azure_operation(route, operations)
+        if match is None:
+            return None
+        operation, deployment = match
+        return partial(_OpenAiRequestHead, services, bounds, operation, deployment=deployment)
+
+    return Front(PREFIX, WireProtocol.OPENAI.value, [], error_response, call)
+
+
 def _routes(services: Services) -> list[Route]:
     ours = OpenAiFront(services)
     return [
@@ -73,19 +88,21 @@ class OpenAiFront:
 
     async def models(self, request: Request, arrival: RequestContext) -> Response:
         caller = authenticate(request_exchange(request), self._services)
-        listed = [_entry(m) for m in self._services.catalog.models.values() if _shown(m, caller)]
+        catalog = self._services.catalog
+        listed = [_entry(m.name) for m in catalog.models.values() if _shown(m, caller)]
+        listed += [_entry(name) for name in catalog.aliases if _shown(catalog.find(name), caller)]
         return _document_response({"object": "list", "data": listed}, arrival)
 
     async def model(self, request: Request, arrival: RequestContext) -> Response:
         caller = authenticate(request_exchange(request), self._services)
-        model = self._services.catalog.find(name_in(request.path_params["name"]))
-        if not _shown(model, caller):
+        name = name_in(request.path_params["name"])
+        if not _shown(self._services.catalog.find(name), caller):
             raise UnknownModel("this API has no model of that name for this key")
-        return _document_response(_entry(model), arrival)
+        return _document_response(_entry(name), arrival)
 
 
 class _OpenAiRequestHead(RequestHead):
-    __slots__ = ("_bounds", "_operation")
+    __slots__ = ("_bounds", "_deployment", "_operation")
 
     def __init__(
         self,
@@ -93,10 +110,12 @@ class _OpenAiRequestHead(RequestHead):
         bounds: JsonBounds,
         operation: OperationSpec,
         exchange: HttpExchange,
+        deployment: str = "",
     ) -> None:
-        """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
+        """`deployment`: the model that the path names. Raises Unauthenticated, Unverifiable,
+        UnsupportedMedia."""
         super().__init__(exchange, services)
-        self._operation, self._bounds = operation, bounds
+        self._operation, self._bounds, self._deployment = operation, bounds, deployment
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
@@ -121,7 +140,9 @@ class _OpenAiRequestHead(RequestHead):
         self, document: JsonDocument, json_bytes: int, arrival: RequestContext, size: int
     ) -> InferenceRequest:
         services, terms = self.services, self._terms
-        model, call = read(self._operation, document, services.catalog, size, json_bytes)
+        model, call = read(
+            self._operation, document, services.catalog, size, json_bytes, self._deployment
+        )
         if terms is None or terms.model is not model:
             terms = self.terms(WireProtocol.OPENAI, model)
         return terms.request(arrival, call)
@@ -159,9 +180,9 @@ def _shown(model: CatalogModel, caller: Caller) -> bool:
     return model.task in tasks and caller.may_use(model.name)
 
 
-def _entry(model: CatalogModel) -> JsonDocument:
+def _entry(name: str) -> JsonDocument:
     """`created` is required by the API and known to nobody here: the epoch says so."""
-    return {"id": model.name, "object": "model", "created": 0, "owned_by": "spillway"}
+    return {"id": name, "object": "model", "created": 0, "owned_by": "spillway"}
 
 
 def _document_response(document: JsonDocument, arrival: RequestContext) -> Response:

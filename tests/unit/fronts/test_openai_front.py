@@ -79,7 +79,7 @@ def services(pipeline: Swapped, keys: dict[str, KeySettings]) -> Services:
     return Services(
         handle=pipeline.handle,
         callers=Callers(keys),
-        catalog=Catalog({model.name: model for model in models}),
+        catalog=Catalog({model.name: model for model in models}, aliases={"gpt-4o": "scribe"}),
         inspection=Metadata(),
         limits=LimitSettings(max_body_bytes=150_000, max_json_values=5000),
         new_id=lambda: str(uuid.uuid4()),
@@ -101,7 +101,7 @@ class Swapped:
 async def swappable(keys: dict[str, KeySettings]) -> AsyncIterator[tuple[str, Swapped]]:
     swapped = Swapped()
     given = services(swapped, keys)
-    async with serving(App(given, [openai.front(given)])) as port:
+    async with serving(App(given, [openai.front(given), openai.azure_front(given)])) as port:
         yield f"http://127.0.0.1:{port}", swapped
 
 
@@ -412,7 +412,7 @@ async def test_models_are_listed_and_found(front: Served) -> None:
     response = await front.client.get("/v1/models")
     listed = response.json()
     assert listed["object"] == "list"
-    assert [m["id"] for m in listed["data"]] == ["scribe", "minilm", "org/chat"]
+    assert [m["id"] for m in listed["data"]] == ["scribe", "minilm", "org/chat", "gpt-4o"]
     for model in listed["data"]:
         assert set(model) == {"id", "object", "created", "owned_by"}
         assert (await front.client.get(f"/v1/models/{model['id']}")).json() == model
@@ -489,3 +489,79 @@ async def test_a_caller_that_leaves_a_whole_answer_closes_the_reply(front: Serve
         lap.begins()
         await asyncio.wait_for(front.pipeline.last.closed.wait(), 5)
         lap.ends()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "model"),
+    [
+        ("/openai/deployments/scribe/chat/completions", CHAT, "scribe"),
+        ("/openai/deployments/scribe/chat/completions?api-version=2024-10-21", CHAT, "scribe"),
+        ("/openai/deployments/scribe/completions", TEXT, "scribe"),
+        ("/openai/deployments/minilm/embeddings", VECTORS, "minilm"),
+        ("/openai/deployments/org/chat/chat/completions", CHAT, "org/chat"),
+        ("/openai/v1/chat/completions", CHAT, "scribe"),
+        ("/openai/v1/responses?api-version=preview", RESPONSE, "scribe"),
+    ],
+)
+async def test_azure_s_paths_are_those_of_the_same_operations(
+    front: Served, path: str, body: dict[str, Any], model: str
+) -> None:
+    front.pipeline.script = [JsonBody(b"{}")]
+    assert (await front.post(path, body)).status_code == 200
+    (call,) = front.pipeline.seen
+    assert isinstance(call.payload, DocumentCall)
+    assert (call.model, call.payload.document["model"]) == (model, model)
+    assert call.operation.path.endswith(path.partition("?")[0].rpartition("/")[2])
+
+
+@pytest.mark.parametrize("stated", [None, "gpt-4o", "minilm"])
+async def test_a_deployment_is_the_model_whatever_the_body_says(
+    front: Served, stated: str | None
+) -> None:
+    front.pipeline.script = [JsonBody(b"{}")]
+    body = {k: v for k, v in (CHAT | {"model": stated}).items() if v is not None}
+    answer = await front.post("/openai/deployments/scribe/chat/completions", body)
+    assert answer.status_code == 200
+    assert [call.model for call in front.pipeline.seen] == ["scribe"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/openai/deployments/nobody/chat/completions", 404, "unknown_model"),
+        ("/openai/deployments/minilm/chat/completions", 400, "invalid_request"),
+        ("/openai/deployments/scribe/images/generations", 404, "unknown_route"),
+        ("/openai/deployments//chat/completions", 404, "unknown_route"),
+        ("/openai/chat/completions", 404, "unknown_route"),
+        ("/openaiv1/chat/completions", 404, "unknown_route"),
+        ("/openai/deployments/scribe/chat/completions?x-spillway-spill=never", 400, None),
+    ],
+)
+async def test_what_azure_s_paths_do_not_name_is_refused_in_openai_s_shape(
+    front: Served, path: str, status: int, code: str | None
+) -> None:
+    answer = await front.post(path, CHAT)
+    assert answer.status_code == status
+    assert not front.pipeline.seen
+    if path.startswith("/openai/"):
+        error = answer.json()["error"]
+        assert error["message"]
+        assert code is None or answer.headers["x-spillway-reason"] == code
+
+
+async def test_an_alias_is_listed_and_served(front: Served) -> None:
+    listed = (await front.client.get("/v1/models")).json()["data"]
+    assert {entry["id"] for entry in listed} >= {"scribe", "gpt-4o"}
+    assert (await front.client.get("/v1/models/gpt-4o")).json()["id"] == "gpt-4o"
+    front.pipeline.script = [JsonBody(b"{}")]
+    await front.post("/v1/chat/completions", CHAT | {"model": "gpt-4o"})
+    assert [call.model for call in front.pipeline.seen] == ["scribe"]
+
+
+async def test_an_alias_opens_no_model_that_a_key_may_not_use(keyed: Served) -> None:
+    bearing = {"authorization": "Bearer secret"}
+    answer = await keyed.post("/v1/chat/completions", CHAT | {"model": "gpt-4o"}, bearing)
+    assert answer.status_code == 403
+    assert not keyed.pipeline.seen
+    listed = (await keyed.client.get("/v1/models", headers=bearing)).json()["data"]
+    assert [entry["id"] for entry in listed] == ["minilm"]

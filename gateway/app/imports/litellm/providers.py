@@ -7,22 +7,31 @@ November 2026, by the providers' own documentation).
 
 from __future__ import annotations
 
-IN_THE_CLOUD = {
-    "anthropic": "https://api.anthropic.com/v1",
-    "cerebras": "https://api.cerebras.ai/v1",
-    "deepinfra": "https://api.deepinfra.com/v1/openai",
-    "deepseek": "https://api.deepseek.com/v1",
-    "fireworks_ai": "https://api.fireworks.ai/inference/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "groq": "https://api.groq.com/openai/v1",
-    "mistral": "https://api.mistral.ai/v1",
-    "nvidia_nim": "https://integrate.api.nvidia.com/v1",
-    "openai": "https://api.openai.com/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "perplexity": "https://api.perplexity.ai",
-    "text-completion-openai": "https://api.openai.com/v1",
-    "together_ai": "https://api.together.xyz/v1",
-    "xai": "https://api.x.ai/v1",
+from gateway.config.providers import find
+
+DESCRIBED = {
+    "azure": "azure",
+    "azure_text": "azure",
+    "cerebras": "cerebras",
+    "cohere_chat": "cohere",
+    "deepinfra": "deepinfra",
+    "deepseek": "deepseek",
+    "fireworks_ai": "fireworks",
+    "gemini": "gemini",
+    "groq": "groq",
+    "mistral": "mistral",
+    "nvidia_nim": "nvidia",
+    "openai": "openai",
+    "openrouter": "openrouter",
+    "perplexity": "perplexity",
+    "text-completion-openai": "openai",
+    "together_ai": "together",
+    "xai": "xai",
+}
+"""The description (`gateway.config.providers`) of each."""
+
+IN_THE_CLOUD = {"anthropic": "https://api.anthropic.com/v1"} | {
+    name: url for name, described in DESCRIBED.items() if (url := find(described).url)
 }
 
 SELF_HOSTED = {

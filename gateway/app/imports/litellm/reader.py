@@ -17,7 +17,13 @@ from urllib.parse import urlsplit
 from gateway.app.imports import Imported
 from gateway.app.imports.litellm.leftovers import note_leftovers
 from gateway.app.imports.litellm.prices import prices_per_1k
-from gateway.app.imports.litellm.providers import AZURE, IN_THE_CLOUD, OTHER_DIALECTS, SELF_HOSTED
+from gateway.app.imports.litellm.providers import (
+    AZURE,
+    DESCRIBED,
+    IN_THE_CLOUD,
+    OTHER_DIALECTS,
+    SELF_HOSTED,
+)
 from gateway.app.imports.litellm.secrets import ENVIRON, SecretVariables, key_variable
 from gateway.app.imports.litellm.values import items, mapping, stated, text
 from gateway.config import external_addresses
@@ -161,6 +167,9 @@ class _LitellmReader:
             "zone": "onprem" if onprem else "cloud",
             "url": url,
         }
+        # an address of their own may be a proxy's, which speaks OpenAI's protocol as it is
+        if provider in AZURE or (provider in DESCRIBED and url == IN_THE_CLOUD[provider]):
+            its["provider"] = DESCRIBED[provider]
         if onprem and external_addresses.could_be_outside(host):
             its["i_know"] = True
         if key:

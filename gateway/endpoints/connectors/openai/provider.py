@@ -14,7 +14,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from urllib.parse import quote, urlencode
 
+from gateway.config.providers import Authorization, ProviderDescription
 from gateway.core.deadline import Deadline
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
@@ -39,6 +41,7 @@ from gateway.endpoints.connectors.openai.usage import (
     token_counts,
 )
 from gateway.endpoints.connectors.openai.words import ProviderWords
+from gateway.endpoints.credentials import Credential
 from gateway.protocols import strictjson
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.origin import Origin, Tls
@@ -50,14 +53,15 @@ _ACCEPT = {
     False: (b"accept", b"application/json"),
     True: (b"accept", b"text/event-stream"),
 }
+_MODEL = "{model}"
 _TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 REST_S = 0.5  # of a connection between two calls: no answer says to which of them it belongs
 
 
-def endpoint_origin(url: str, tls: Tls | None = None) -> Origin:
-    """Where the API stands: at the path of the base URL, or at `/v1` when it has none."""
+def endpoint_origin(url: str, tls: Tls | None = None, base: str = "/v1") -> Origin:
+    """Where the API stands: at the path of the base URL, or at `base` when it has none."""
     origin = Origin.from_url(url, tls)
-    return origin if origin.base else replace(origin, base="/v1")
+    return origin if origin.base else replace(origin, base=base)
 
 
 class OpenAiConnector:
@@ -69,26 +73,45 @@ class OpenAiConnector:
         *,
         headers: Mapping[str, str] | None = None,
         bounds: AnswerBounds | None = None,
-        paths: Mapping[OperationSpec, str] | None = None,
+        provider: ProviderDescription | None = None,
+        query: Mapping[str, str] | None = None,
+        credential: Credential | None = None,
     ) -> None:
-        """`wire` leads to the `endpoint_origin` of its base URL; `headers` go with every call and
-        carry the provider's credential. `paths`: None for OpenAI's own, behind that base."""
+        """`wire` leads to the `endpoint_origin` of its base URL; `headers` and `query` go with
+        every call, and the headers carry the provider's credential, unless `credential` has a
+        token that is renewed. `provider`: None for one that has every operation under OpenAI's own
+        path."""
         self._wire = wire
+        self._provider = provider
+        self._credential = credential
+        self._token_version = 0  # that the heads have
         self._bounds = bounds or AnswerBounds()
-        given = headers or {}
-        self._words = ProviderWords(given)
+        self._given = headers or {}
         self._usage = StreamUsage()
+        self._query = f"?{urlencode(query)}" if query else ""
+        self._probe = f"{provider.probe if provider else '/models'}{self._query}"
+        self._paths = {
+            operation: provider.operations.get(operation.name, "")
+            if provider
+            else path.removeprefix("/v1")
+            for path, operation in by_path().items()
+        }
+        self._readers = {each: partial(self._whole, each) for each in self._paths}
+        self._begin_with(self._given)
+
+    def _begin_with(self, given: Mapping[str, str]) -> None:
+        """Build the heads of calls that carry these headers."""
+        self._words = ProviderWords(given)
         self._headers: tuple[Header, ...] = (
             (b"user-agent", b"spillway"),
             (b"accept-encoding", b"identity"),
             *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
             (b"content-type", b"application/json"),
         )
-        paths = paths or {each: path.removeprefix("/v1") for path, each in by_path().items()}
-        self._readers = {each: partial(self._whole, each) for each in paths}
         self._starts = {
-            (operation, streamed): wire.start("POST", path, (*self._headers, _ACCEPT[streamed]))
-            for operation, path in paths.items()
+            (operation, streamed, ""): self._start(path, streamed)
+            for operation, path in self._paths.items()
+            if path and _MODEL not in path
             for streamed in (False, True)
         }
 
@@ -98,12 +121,34 @@ class OpenAiConnector:
         call = request.payload
         if not isinstance(call, DocumentCall):
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
-        document = {**call.document, "model": served.model}
+        if self._credential is not None:
+            self._authorize(self._credential)
+        document = self._document(call, served)
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
-            return self._open_at_length(partial(strictjson.dumps, document), request, call)
-        return self._open(strictjson.dumps(document), request, call)
+            written = partial(strictjson.dumps, document)
+            return self._open_at_length(written, request, call, served.model)
+        return self._open(strictjson.dumps(document), request, call, served.model)
+
+    def _authorize(self, credential: Credential) -> None:
+        """Raises NoCredential where there is no valid token."""
+        token = credential.token()
+        if credential.version != self._token_version:
+            self._token_version = credential.version
+            header = Authorization()
+            if self._provider is not None and not credential.bearer:
+                header = self._provider.authorization
+            self._begin_with({**self._given, **header.headers(token)})
+
+    def _document(self, call: DocumentCall, served: ServedModel) -> dict[str, Any]:
+        document, provider = call.document, self._provider
+        if provider is None:
+            return {**document, "model": served.model}
+        for name, other in provider.renames.items():
+            if name in document and other in document:
+                raise UpstreamRefused(f"{name} and {other} are one field there; leave one out")
+        return {**provider.sent(document), "model": served.model}
 
     async def _open_asking(
         self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str
@@ -114,7 +159,7 @@ class OpenAiConnector:
         for wanted in (asking(document), document):
             large = size > AT_ONCE_BYTES
             body = await asyncio.to_thread(dumps, wanted) if large else dumps(wanted)
-            head = self._head(request, call, len(body))
+            head = self._head(request, call, model, len(body))
             response = await self._wire.open(head, body, request.deadline)
             if response.status == 200 or wanted is document:
                 break
@@ -125,23 +170,46 @@ class OpenAiConnector:
         return await self._events(response, request, call.operation, wanted is not document)
 
     async def _open_at_length(
-        self, written: Callable[[], bytes], request: InferenceRequest, call: DocumentCall
+        self,
+        written: Callable[[], bytes],
+        request: InferenceRequest,
+        call: DocumentCall,
+        model: str,
     ) -> OneFrame | EventStream:
         body = await asyncio.to_thread(written)
-        return await self._open(body, request, call)
+        return await self._open(body, request, call, model)
 
     def _open(
-        self, body: bytes, request: InferenceRequest, call: DocumentCall
+        self, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
     ) -> Coroutine[Any, Any, OneFrame | EventStream]:
-        head = self._head(request, call, len(body))
+        head = self._head(request, call, model, len(body))
         if call.streamed:
             return self._streamed(head, body, call.operation, request)
         return self._wire.ask(
             head, body, request.deadline, self._readers[call.operation], held=request.held
         )
 
-    def _head(self, request: InferenceRequest, call: DocumentCall, length: int) -> bytes:
-        start, trace = self._starts[call.operation, call.streamed], request.traceparent
+    def _start(self, path: str, streamed: bool) -> bytes:
+        headers = (*self._headers, _ACCEPT[streamed])
+        return self._wire.start("POST", f"{path}{self._query}", headers)
+
+    def _start_with_model(self, call: DocumentCall, model: str) -> bytes:
+        """Of a path that names the model. Its names at the endpoint are the settings' own, so
+        that there are few."""
+        key, path = (call.operation, call.streamed, model), self._paths[call.operation]
+        start = self._starts.get(key)
+        if start is None:
+            named = path.replace(_MODEL, quote(model, safe=""))
+            start = self._starts[key] = self._start(named, call.streamed)
+        return start
+
+    def _head(
+        self, request: InferenceRequest, call: DocumentCall, model: str, length: int
+    ) -> bytes:
+        start = self._starts.get((call.operation, call.streamed, ""))
+        if start is None:
+            start = self._start_with_model(call, model)
+        trace = request.traceparent
         if request.tracestate or not _TRACE.fullmatch(trace):
             return self._wire.head(start, _trace_headers(request), length)
         return b"%btraceparent: %b\r\ncontent-length: %d\r\n\r\n" % (
@@ -150,15 +218,27 @@ class OpenAiConnector:
 
     async def ready(self) -> bool:
         """Whether the provider answers this gateway's key; not all of them list their models."""
-        sent = WireRequest("GET", "/models", self._headers)
+        if self._credential is not None:
+            if not self._credential.renew():
+                return False
+            self._authorize(self._credential)
+        sent = WireRequest("GET", self._probe, self._headers)
         try:
             answer = await self._wire.fetch(sent, Deadline.after(self._bounds.probe_s))
         except (UpstreamError, DeadlineExceeded):
             return False
+        if answer.status == 401:
+            self._distrust()
         return answer.status < 500 and answer.status not in (401, 403)
 
     async def aclose(self) -> None:
         await self._wire.aclose()
+        if self._credential is not None:
+            await self._credential.aclose()
+
+    def _distrust(self) -> None:
+        if self._credential is not None:
+            self._credential.distrust()
 
     def _whole(self, operation: OperationSpec, answer: HttpClientConnection) -> OneFrame:
         body = answer.body
@@ -214,6 +294,8 @@ class OpenAiConnector:
         )
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        if status == 401:
+            self._distrust()
         return failures.error_from_status(status, headers, self._words.message(body, status))
 
     async def _refusal(self, response: WireStream) -> bytes:

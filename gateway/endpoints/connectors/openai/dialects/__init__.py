@@ -17,14 +17,7 @@ from gateway.endpoints.connectors.openai.words import ProviderWords
 
 
 class Dialect(Protocol):
-    """What chats are in one API."""
-
-    path: str
-    """Under which it is asked for an answer, behind the base of its URL."""
-
-    def headers(self, api_key: str | None) -> dict[str, str]:
-        """What goes with every call, unless the settings say otherwise."""
-        ...
+    """What chats are in one API. Its paths and headers are its provider's description."""
 
     def body(self, document: JsonDocument, served: ServedModel, streamed: bool) -> bytes:
         """A chat as the API takes it, for the model at the endpoint."""

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any
 
+from gateway.config.providers import ProviderDescription
 from gateway.core.errors import UpstreamError, UpstreamRefused
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.spec import OperationSpec
@@ -15,6 +16,7 @@ from gateway.endpoints.connectors.openai.dialects import Dialect
 from gateway.endpoints.connectors.openai.event_stream import AnswerBounds, EventStream
 from gateway.endpoints.connectors.openai.provider import OpenAiConnector
 from gateway.endpoints.connectors.openai.usage import token_counts
+from gateway.endpoints.credentials import Credential
 from gateway.protocols import strictjson
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.stream import WireStream
@@ -26,14 +28,23 @@ class TranslatingConnector(OpenAiConnector):
 
     def __init__(
         self,
-        wire: ConnectionPool,
         dialect: Dialect,
+        wire: ConnectionPool,
         *,
         headers: Mapping[str, str] | None = None,
         bounds: AnswerBounds | None = None,
+        provider: ProviderDescription | None = None,
+        query: Mapping[str, str] | None = None,
+        credential: Credential | None = None,
     ) -> None:
-        """As of its base; `headers` are the dialect's with those of the settings."""
-        super().__init__(wire, headers=headers, bounds=bounds, paths={CHAT: dialect.path})
+        super().__init__(
+            wire,
+            headers=headers,
+            bounds=bounds,
+            provider=provider,
+            query=query,
+            credential=credential,
+        )
         self._dialect = dialect
 
     def open(
@@ -42,10 +53,13 @@ class TranslatingConnector(OpenAiConnector):
         call = request.payload
         if not isinstance(call, DocumentCall) or call.operation is not CHAT:
             raise UpstreamRefused("an endpoint with an API of its own serves chats alone")
-        written = partial(self._dialect.body, call.document, served, call.streamed)
+        if self._credential is not None:
+            self._authorize(self._credential)
+        document = self._document(call, served)
+        written = partial(self._dialect.body, document, served, call.streamed)
         if call.size > AT_ONCE_BYTES:
-            return self._open_at_length(written, request, call)
-        return self._open(written(), request, call)
+            return self._open_at_length(written, request, call, served.model)
+        return self._open(written(), request, call, served.model)
 
     def _whole(self, operation: OperationSpec, answer: HttpClientConnection) -> OneFrame:
         body = answer.body
@@ -71,4 +85,6 @@ class TranslatingConnector(OpenAiConnector):
         )
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        if status == 401:
+            self._distrust()
         return self._dialect.failure(status, headers, body, self._words)

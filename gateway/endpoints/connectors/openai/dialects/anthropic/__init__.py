@@ -14,7 +14,6 @@ from gateway.endpoints.connectors.openai.dialects.anthropic.events import Messag
 from gateway.endpoints.connectors.openai.dialects.anthropic.request import request_body
 from gateway.endpoints.connectors.openai.words import ProviderWords
 
-_VERSION = "2023-06-01"
 _STATUSES = {
     "authentication_error": 401,
     "permission_error": 403,
@@ -28,12 +27,6 @@ _OVERLOADED = 529
 
 class Anthropic:
     """As a `Dialect`."""
-
-    path = "/messages"
-
-    def headers(self, api_key: str | None) -> dict[str, str]:
-        credential = {} if api_key is None else {"x-api-key": api_key}
-        return {"anthropic-version": _VERSION, **credential}
 
     def body(self, document: JsonDocument, served: ServedModel, streamed: bool) -> bytes:
         return request_body(document, served, streamed)
