@@ -98,6 +98,10 @@ def rounds(draw: st.DrawFn, odd: Odd) -> list[Document]:
     return messages
 
 
+def _name(tool: Any) -> Any:
+    return tool["function"]["name"]
+
+
 @st.composite
 def chats(draw: st.DrawFn) -> Document:
     odd = Odd(draw(st.booleans()))
@@ -121,7 +125,7 @@ def chats(draw: st.DrawFn) -> Document:
         },
     ).map(lambda function: {"type": "function", "function": function})
     named = {"type": "function", "function": {"name": "trams"}}
-    fields = {
+    fields: dict[str, Drawn] = {
         "temperature": odd.of(st.sampled_from([None, 0, 0.3, 1]), st.just(1.5)),
         "top_p": odd.of(st.sampled_from([None, 1]), st.just(0.5)),
         "top_k": odd.of(st.sampled_from([None, -1, 40]), st.just("all")),
@@ -131,7 +135,7 @@ def chats(draw: st.DrawFn) -> Document:
         "n": odd.of(st.just(1), st.just(2)),
         "seed": odd.of(st.none(), st.integers()),
         "user": WORDS,
-        "tools": st.lists(tool, max_size=2, unique_by=lambda each: each["function"]["name"]),
+        "tools": st.lists(tool, max_size=2, unique_by=_name),
         "tool_choice": st.sampled_from([None, "none", "auto", "required", named]),
         "parallel_tool_calls": st.sampled_from([None, True, False]),
         "reasoning_effort": odd.of(st.sampled_from([None, "none"]), st.sampled_from(EFFORTS)),

@@ -30,7 +30,7 @@ HELLO: list[Document] = [{"role": "user", "content": "hello"}]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
 CALLED: list[Document] = [*HELLO, {"role": "assistant", "content": None, "tool_calls": [CALL]}]
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "fine"}
-PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+PNG: Document = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
 
