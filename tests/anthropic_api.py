@@ -92,7 +92,21 @@ class ToolResult(_Marked):
     is_error: StrictBool = False
 
 
-Block = Annotated[Text | Image | Pdf | ToolUse | ToolResult, Field(discriminator="type")]
+class Thought(_Strict):
+    type: Literal["thinking"]
+    thinking: StrictStr
+    signature: NotBlank
+
+
+class HiddenThought(_Strict):
+    type: Literal["redacted_thinking"]
+    data: NotBlank
+
+
+Block = Annotated[
+    Text | Image | Pdf | ToolUse | ToolResult | Thought | HiddenThought,
+    Field(discriminator="type"),
+]
 
 
 class Turn(_Strict):

@@ -341,7 +341,28 @@ def test_an_answer_means_the_same_whole_and_in_pieces(
     for block, call, pieces in zip(used, calls, arguments, strict=True):
         assert _exact(json.loads(pieces)) == _exact(block["input"])
         assert _exact(json.loads(call["arguments"])) == _exact(block["input"])
+    _check_that_it_can_be_sent_back(message, blocks)
     assert chunks[-1]["usage"] == whole["usage"]
     assert progress.ended
     assert progress.usage is not None
     assert progress.usage.input_tokens == 3 + cached
+
+
+def _check_that_it_can_be_sent_back(message: Document, blocks: list[Document]) -> None:
+    for at, call in enumerate(message.get("tool_calls", ())):
+        call["id"] = f"call_{at}"
+    turns = [{"role": "user", "content": "hello"}]
+    chat = {"messages": [*turns, message, {"role": "user", "content": "And now?"}]}
+    text = "".join([block["text"] for block in blocks if block["type"] == "text"])
+    speaks = any(block["type"] in ("text", "tool_use") for block in blocks)
+    if next(iter(anthropic.needs(chat)), None) is not None:
+        assert text.strip() == "" or not speaks
+        return
+    made = json.loads(request_body(chat, ServedModel("claude"), False))["messages"][1]["content"]
+    thoughts = [block for block in blocks if "thinking" in block["type"]]
+    used = [block for block in blocks if block["type"] == "tool_use"]
+    expected = [*thoughts, *([{"type": "text", "text": text}] if text else [])]
+    assert made[: len(expected)] == expected
+    assert [_exact(block["input"]) for block in made[len(expected) :]] == [
+        _exact(block["input"]) for block in used
+    ]

@@ -166,6 +166,20 @@ def test_structured_output_and_thinking(house: House) -> None:
     assert sent["output_config"]["format"]["schema"] == {"title": "tram", **schema}
 
 
+def test_what_was_thought_goes_back_with_its_signature(house: House) -> None:
+    thought = {"type": "thinking", "thinking": "Hm, a tram.", "signature": "c2ln" * 50}
+    house.answers(thought, tool_use("trams", stop="Main"), stop_reason="tool_use")
+    with house.client.chat.completions.stream(
+        model="writer", messages=HELLO, tools=[TOOL], reasoning_effort="high"
+    ) as stream:
+        choice = stream.get_final_completion().choices[0]
+    assert choice.message.tool_calls is not None
+    result = {"role": "tool", "tool_call_id": choice.message.tool_calls[0].id, "content": "4, 7"}
+    message = choice.message.model_dump()
+    house.chat(messages=[*HELLO, message, result], tools=[TOOL], reasoning_effort="high")
+    assert house.api.requests[-1]["messages"][1]["content"][0] == thought
+
+
 def test_a_picture_goes_where_calls_are_not_read(house: House) -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     parts: Any = [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]}]

@@ -123,11 +123,16 @@ async def rig(api: AnthropicApi) -> AsyncIterator[Rig]:
 def joined(chunks: list[Document]) -> Document:
     """The message that a caller makes of chunks."""
     message: Document = {"content": "", "reasoning_content": "", "tool_calls": []}
+    blocks: dict[int, Document] = {}
     for chunk in chunks:
         for choice in chunk["choices"]:
             delta = choice["delta"]
             for key in ("content", "reasoning_content"):
                 message[key] += delta.get(key) or ""
+            for piece in delta.get("thinking_blocks", ()):
+                block = blocks.setdefault(piece.pop("index"), {"type": piece.pop("type")})
+                for key, value in piece.items():
+                    block[key] = block.get(key, "") + value
             for call in delta.get("tool_calls", ()):
                 if call["index"] == len(message["tool_calls"]):
                     message["tool_calls"].append(call)
@@ -136,7 +141,7 @@ def joined(chunks: list[Document]) -> Document:
                     function["arguments"] += call["function"]["arguments"]
             if choice["finish_reason"] is not None:
                 message["finish_reason"] = choice["finish_reason"]
-    return message
+    return message | ({"thinking_blocks": list(blocks.values())} if blocks else {})
 
 
 async def test_a_whole_answer_is_a_chat_completion(rig: Rig) -> None:
@@ -152,7 +157,8 @@ async def test_a_whole_answer_is_a_chat_completion(rig: Rig) -> None:
     ]  # fmt: skip
     message = {
         "role": "assistant", "content": "Two calls: ok.", "refusal": None,
-        "reasoning_content": "Let me see.", "tool_calls": calls,
+        "reasoning_content": "Let me see.", "thinking_blocks": [THINKING, REDACTED],
+        "tool_calls": calls,
     }  # fmt: skip
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls"}
     assert made == {

@@ -31,6 +31,8 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments
 CALLED: list[Document] = [*HELLO, {"role": "assistant", "content": None, "tool_calls": [CALL]}]
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "fine"}
 PNG: Document = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+HIDDEN = {"type": "redacted_thinking", "data": "xx"}
 MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
 
@@ -138,6 +140,22 @@ UNSAID: list[tuple[Document, str]] = [
         "messages[0].reasoning_content",
     ),
     (
+        with_messages({"role": "assistant", "content": "x", "thinking_blocks": [{}]}, *HELLO),
+        "messages[0].reasoning_content",
+    ),
+    (
+        with_messages(
+            {
+                "role": "assistant",
+                "content": "x",
+                "reasoning_content": "y",
+                "thinking_blocks": [THOUGHT],
+            },
+            *HELLO,
+        ),
+        "messages[0].reasoning_content",
+    ),
+    (
         with_messages({"role": "assistant", "content": "x", "annotations": [{}]}, *HELLO),
         "messages[0].annotations",
     ),
@@ -177,6 +195,12 @@ def test_arguments_that_are_no_object_have_no_words_there(arguments: str | None)
     field = "" if arguments is None else "messages[1].tool_calls"
     assistant = {"role": "assistant", "content": None, "tool_calls": [call]}
     assert missing(with_messages(*HELLO, assistant, RESULT)) == field
+
+
+def test_a_call_of_a_tool_with_more_in_it_has_no_words_there() -> None:
+    call = {**CALL, "extra_content": {"signature": "x"}}
+    assistant = {"role": "assistant", "content": None, "tool_calls": [call]}
+    assert missing(with_messages(*HELLO, assistant, RESULT)) == "messages[1].tool_calls"
 
 
 @pytest.mark.parametrize("capability", ["tools", "reasoning", "structured_output", "parts"])
@@ -381,6 +405,25 @@ def test_a_tool_without_parameters_takes_an_empty_object() -> None:
                         {"type": "tool_result", "tool_use_id": "id_66756e6374696f6e732e663a30"}
                     ],
                 },
+            ],
+        ),
+        (
+            [
+                *HELLO,
+                {
+                    "role": "assistant", "content": "Yes.", "reasoning_content": "Hm.",
+                    "thinking_blocks": [{"index": 0, **THOUGHT}, HIDDEN],
+                },
+                *HELLO,
+            ],
+            None,
+            [
+                *HELLO,
+                {
+                    "role": "assistant",
+                    "content": [THOUGHT, HIDDEN, {"type": "text", "text": "Yes."}],
+                },
+                *HELLO,
             ],
         ),
         (

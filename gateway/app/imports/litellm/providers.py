@@ -31,9 +31,7 @@ DESCRIBED = {
 }
 """The description (`gateway.config.providers`) of each."""
 
-IN_THE_CLOUD = {
-    name: url for name, described in DESCRIBED.items() if (url := find(described).url)
-}
+IN_THE_CLOUD = {name: url for name, described in DESCRIBED.items() if (url := find(described).url)}
 
 SELF_HOSTED = {
     "custom_openai": "",

@@ -27,6 +27,8 @@ IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}
 PDF: Final = "application/pdf"
 DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
 SYSTEM: Final = frozenset({"system", "developer"})
+THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+"""The fields of blocks that tell what a model thought."""
 _SPEAKERS: Final = frozenset({*SYSTEM, "user", "assistant"})
 _EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 _FORCES: Final = ("required", "function")
@@ -44,9 +46,12 @@ _ROLE_KEYS: Final = {
     "user": _MESSAGE_KEYS,
     "system": _MESSAGE_KEYS,
     "developer": _MESSAGE_KEYS,
-    "assistant": _MESSAGE_KEYS | {"tool_calls", "refusal"},
+    "assistant": _MESSAGE_KEYS | {"tool_calls", "refusal", "reasoning_content", "thinking_blocks"},
     "tool": _MESSAGE_KEYS | {"tool_call_id"},
 }
+_CALL_KEYS: Final = frozenset({"id", "type", "function", "index"})
+_FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
+"""With what the openai SDK adds to a call that it has read."""
 _SCHEMA_KEYS: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
      "allOf", "$ref", "$defs", "definitions", "description", "title", "default", "format",
@@ -278,6 +283,8 @@ def _one_message_needs(
         yield CapabilityNeed("other", f"{where}.tool_calls")
     if refusal and (not isinstance(refusal, str) or is_blank(refusal)):
         yield CapabilityNeed("other", f"{where}.refusal")
+    if role == "assistant" and not _are_signed(message):
+        yield CapabilityNeed("other", f"{where}.reasoning_content")
     if not content:
         if not (calls or refusal or role == "tool"):
             yield CapabilityNeed("other", f"{where}.content")
@@ -290,10 +297,28 @@ def _one_message_needs(
                 yield CapabilityNeed("other", f"{where}.content[{at}]")
 
 
+def _are_signed(message: Mapping[str, Any]) -> bool:
+    """Whether the thoughts of an answer come back as they were signed: alone they say nothing."""
+    blocks, thoughts = message.get("thinking_blocks") or [], message.get("reasoning_content") or ""
+    if not isinstance(blocks, list) or not all(map(_is_thought, blocks)):
+        return False
+    return bool(thoughts == "" or thoughts == "".join([b.get("thinking", "") for b in blocks]))
+
+
+def _is_thought(block: Any) -> bool:
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    fields = THOUGHTS.get(kind) if isinstance(kind, str) else None
+    if fields is None or not block.keys() <= {"type", "index", *fields}:
+        return False
+    return all(isinstance(block.get(name), str) for name in fields)
+
+
 def _is_tool_call(call: Any) -> bool:
     function = call.get("function") if isinstance(call, Mapping) else None
     return (
         isinstance(function, Mapping)
+        and call.keys() <= _CALL_KEYS
+        and function.keys() <= _FUNCTION_KEYS
         and call.get("type", "function") == "function"
         and isinstance(call.get("id"), str)
         and call["id"] != ""

@@ -23,8 +23,6 @@ FINISHES: Final = {
     "refusal": "content_filter",
 }
 """Why an answer ends, in either dialect."""
-UNSPOKEN: Final = frozenset({"redacted_thinking"})
-"""Blocks that nobody but the API can read."""
 
 
 def completion(body: bytes, words: ProviderWords) -> JsonDocument:
@@ -104,7 +102,7 @@ def _count(usage: Mapping[str, Any], name: str) -> int:
 
 def _message(content: list[Any], refused: str | None) -> JsonDocument:
     texts: list[str] = []
-    thoughts: list[str] = []
+    thoughts: list[JsonDocument] = []
     calls: list[JsonDocument] = []
     for block in content:
         match block:
@@ -112,10 +110,10 @@ def _message(content: list[Any], refused: str | None) -> JsonDocument:
                 texts.append(text)
             case {"type": "tool_use", "id": str(), "name": str(), "input": dict()}:
                 calls.append(_tool_call(block))
-            case {"type": "thinking", "thinking": str(text)}:
-                thoughts.append(text)
-            case {"type": kind} if kind in UNSPOKEN:
-                pass
+            case {"type": "thinking", "thinking": str(), "signature": str()}:
+                thoughts.append(block)
+            case {"type": "redacted_thinking", "data": str()}:
+                thoughts.append(block)
             case _:
                 raise unknown_block()
     message: JsonDocument = {
@@ -124,7 +122,8 @@ def _message(content: list[Any], refused: str | None) -> JsonDocument:
         "refusal": refused,
     }
     if thoughts:
-        message["reasoning_content"] = "".join(thoughts)
+        message["reasoning_content"] = "".join([each.get("thinking", "") for each in thoughts])
+        message["thinking_blocks"] = thoughts
     if calls:
         message["tool_calls"] = calls
     return message

@@ -11,7 +11,6 @@ from gateway.core.reply import ServerEvent
 from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.dialects.anthropic.answer import (
-    UNSPOKEN,
     finish,
     head,
     refusal,
@@ -21,10 +20,13 @@ from gateway.endpoints.connectors.openai.dialects.anthropic.answer import (
 from gateway.endpoints.connectors.openai.event_stream import Progress
 from gateway.endpoints.connectors.openai.usage import token_counts
 
-_TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_TEXTS = {
+    "text_delta": "text",
+    "input_json_delta": "partial_json",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+}
 """The field of a piece that has its text."""
-_SILENT = frozenset({"signature_delta", "citations_delta"})
-"""Pieces that a chat has no words for, of what it does not ask for."""
 
 
 class MessageEvents:
@@ -35,6 +37,7 @@ class MessageEvents:
         self._head = b""  # of every chunk
         self._usage: JsonDocument = {}
         self._calls = 0  # of tools, so far
+        self._thoughts = 0  # blocks of them
         self._unwritten = False  # the call that is written has no arguments yet
 
     def read(self, event: ServerEvent, progress: Progress) -> bytes:
@@ -74,27 +77,30 @@ class MessageEvents:
             case {"type": "text", "text": str(text)}:
                 return self._chunk(dumps({"content": text})) if text else b""
             case {"type": "thinking", "thinking": str(text)}:
-                return self._chunk(dumps({"reasoning_content": text})) if text else b""
+                self._thoughts += 1
+                return self._thought("thinking", text) if text else b""
+            case {"type": "redacted_thinking", "data": str(data)}:
+                self._thoughts += 1
+                block = {"index": self._thoughts - 1, "type": "redacted_thinking", "data": data}
+                return self._chunk(dumps({"thinking_blocks": [block]}))
             case {"type": "tool_use", "id": str(own), "name": str(name), "input": dict(given)}:
                 self._calls += 1
                 self._unwritten = not given
                 arguments = dumps(given).decode() if given else ""
                 function = {"name": name, "arguments": arguments}
                 return self._call({"id": own, "type": "function", "function": function})
-            case {"type": kind} if kind in UNSPOKEN:
-                return b""
         raise unknown_block()
 
     def _piece(self, delta: Any) -> bytes:
         kind = delta.get("type") if isinstance(delta, dict) else None
-        if kind in _SILENT:
+        if kind == "citations_delta":  # of documents that the call has not marked for that
             return b""
         if kind not in _TEXTS or not isinstance(text := delta.get(_TEXTS[kind]), str):
             raise unknown_block()
         if kind == "text_delta":
             return self._chunk(b'{"content":%b}' % dumps(text))
-        if kind == "thinking_delta":
-            return self._chunk(b'{"reasoning_content":%b}' % dumps(text))
+        if kind in ("thinking_delta", "signature_delta"):
+            return self._thought(_TEXTS[kind], text)
         self._unwritten = self._unwritten and not text
         return self._call({"function": {"arguments": text}}) if text else b""
 
@@ -124,6 +130,12 @@ class MessageEvents:
     def _usage_chunk(self) -> bytes:
         usage = dumps(usage_document(self._usage))
         return b'%b,"choices":[],"usage":%b}' % (self._begun(), usage)
+
+    def _thought(self, field: str, text: str) -> bytes:
+        """A piece of a block that a caller can send back, and the text by itself."""
+        block = {"index": self._thoughts - 1, "type": "thinking", field: text}
+        spoken = {"reasoning_content": text} if field == "thinking" else {}
+        return self._chunk(dumps({**spoken, "thinking_blocks": [block]}))
 
     def _call(self, fields: JsonDocument) -> bytes:
         return self._chunk(dumps({"tool_calls": [{"index": self._calls - 1, **fields}]}))

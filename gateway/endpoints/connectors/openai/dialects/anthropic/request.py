@@ -9,7 +9,13 @@ from typing import Any
 import orjson
 
 from gateway.core.operations import tokens
-from gateway.core.operations.dialects.anthropic import DATA_URL, SYSTEM, is_limited, thinks
+from gateway.core.operations.dialects.anthropic import (
+    DATA_URL,
+    SYSTEM,
+    THOUGHTS,
+    is_limited,
+    thinks,
+)
 from gateway.core.types import JsonDocument, ServedModel
 
 Block = dict[str, Any]
@@ -113,13 +119,19 @@ def _blocks(message: JsonDocument, as_json: Callable[[str], Any]) -> list[Block]
             result["content"] = content if isinstance(content, str) else _parts(content)
         blocks = [result]
     else:
-        blocks = _parts(content)
+        blocks = [_thought(block) for block in message.get("thinking_blocks") or ()]
+        blocks.extend(_parts(content))
         if refusal := message.get("refusal"):
             blocks.append({"type": "text", "text": refusal})
         blocks.extend([_tool_use(call, as_json) for call in message.get("tool_calls") or ()])
     if mark := message.get("cache_control"):
         blocks[-1]["cache_control"] = mark
     return blocks
+
+
+def _thought(block: JsonDocument) -> Block:
+    kind = block["type"]
+    return {"type": kind} | {name: block[name] for name in THOUGHTS[kind]}
 
 
 def _parts(content: Any) -> list[Block]:
