@@ -74,18 +74,22 @@ def _settings(api: AnthropicApi, own: RepeatingCloud, scratch: Path) -> Document
         "api_key": f"${{file:{scratch / 'claude'}}}", "expected_ms": 5,
     }  # fmt: skip
     there = {"endpoint": "claude", "model": "claude-test", "substitute": True, "price_usd": 0.001}
+    own_place = {"endpoint": "own", "substitute": True, "price_usd": 5.0}
     model = {"task": "generate", "pseudonymise": True}
+    failing = ("refusing", "busy", "breaking", "slow")  # whose failures take no other's calls away
     return {
         "listen": {"http_port": 0, "grpc_port": 0},
         "audit": {"directory": str(scratch / "audit")},
         "endpoints": {
             "claude": claude,
+            **dict.fromkeys(failing, claude),
             "own": {"kind": "openai", "zone": "onprem", "url": own.url, "expected_ms": 5},
         },
         "models": {
             "writer": {**model, "served_by": [there]},
-            "either": {**model, "served_by": [{"endpoint": "own", "substitute": True,
-                                               "price_usd": 5.0}, there]},
+            **{name: {**model, "served_by": [{**there, "endpoint": name}]} for name in failing},
+            "busy": {**model, "served_by": [own_place, {**there, "endpoint": "busy"}]},
+            "either": {**model, "served_by": [own_place, there]},
             "poems": {
                 "task": "generate", "served_by": [there],
                 "public": True, "public_reason": "a corpus of poems",
@@ -201,26 +205,26 @@ def test_what_has_no_words_there_goes_elsewhere_or_nowhere(house: House) -> None
 def test_refusals_are_told_in_openai_s_shape(house: House) -> None:
     house.answers(status=400, error="invalid_request_error")
     with pytest.raises(openai.BadRequestError) as caught:
-        house.chat()
+        house.chat("refusing")
     assert "Not now." in caught.value.message
     assert caught.value.type == "invalid_request_error"
     house.answers(status=401, error="authentication_error")
     with pytest.raises(openai.APIStatusError) as failed:
-        house.chat()
+        house.chat("refusing")
     assert failed.value.status_code == 502
     assert "Not now." not in failed.value.message
 
 
 def test_a_busy_endpoint_leaves_the_call_to_another(house: House) -> None:
     house.answers(status=529, error="overloaded_error")
-    answer = house.chat("either")
+    answer = house.chat("busy")
     assert answer.choices[0].message.content == HELLO[0]["content"]
 
 
 def test_an_error_within_a_stream_and_a_cut_reach_the_caller(house: House) -> None:
     for error in ("overloaded_error", ""):
         house.answers(text("Line four."), events=5, error=error)
-        texts = (chunk.choices[0].delta.content for chunk in house.chat(stream=True))
+        texts = (chunk.choices[0].delta.content for chunk in house.chat("breaking", stream=True))
         assert [next(texts) for _ in range(3)] == ["", "Lin", "e f"]
         with pytest.raises(openai.APIError):
             next(texts)
@@ -228,7 +232,7 @@ def test_an_error_within_a_stream_and_a_cut_reach_the_caller(house: House) -> No
 
 def test_who_leaves_a_stream_ends_it_at_the_endpoint(house: House) -> None:
     house.answers(text("Line four."), events=4, held=threading.Event())
-    stream = house.chat(stream=True)
+    stream = house.chat("slow", stream=True)
     next(iter(stream))
     stream.close()
     wait_until(house.api.left.is_set, 10)
