@@ -338,6 +338,12 @@ def test_what_is_no_event_breaks_the_stream(event: str) -> None:
         MessageEvents(False).read(ServerEvent(event.encode()), Progress(CHAT))
 
 
+def test_an_event_of_more_than_can_be_parsed_breaks_the_stream() -> None:
+    data = b'{"type": "ping", "a": [%b]}' % b",".join([b"[]"] * 200_000)
+    with pytest.raises(UpstreamFailed, match="too large"):
+        MessageEvents(False).read(ServerEvent(data), Progress(CHAT))
+
+
 def test_an_event_of_a_later_version_is_passed_over() -> None:
     assert read([{"type": "ping"}, {"type": "of_a_later_day"}]) == [b"", b""]
 

@@ -18,7 +18,9 @@ from gateway.endpoints.connectors.openai.dialects.anthropic.answer import (
     usage_document,
 )
 from gateway.endpoints.connectors.openai.event_stream import Progress
+from gateway.endpoints.connectors.openai.large import READ_BYTES
 from gateway.endpoints.connectors.openai.usage import token_counts
+from gateway.protocols import strictjson
 
 _TEXTS = {
     "text_delta": "text",
@@ -41,8 +43,11 @@ class MessageEvents:
         self._unwritten = False  # the call that is written has no arguments yet
 
     def read(self, event: ServerEvent, progress: Progress) -> bytes:
+        data = event.data
+        if len(data) > READ_BYTES and not strictjson.is_within(data, strictjson.BOUNDS):
+            raise UpstreamFailed("the endpoint sent an event that is too large to be translated")
         try:
-            document = loads(event.data)
+            document = loads(data)
         except JSONDecodeError:
             document = None
         if not isinstance(document, dict):
