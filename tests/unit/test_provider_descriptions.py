@@ -100,6 +100,17 @@ def test_a_kind_of_one_provider_has_its_description(endpoint: str) -> None:
     assert (there.kind, there.url) == ("anthropic", "https://api.anthropic.com")
 
 
+def test_a_description_of_a_kind_can_refuse_more(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(OWN + "kind: anthropic\nrefuses: {temperature: [1]}\n")
+    its = settings(f"provider: {own}")
+    there = Catalog.from_settings(its).endpoints["there"]
+    assert its.endpoints["there"].kind == there.kind == "anthropic"
+    for temperature, field in ((0.5, "temperature"), (1.5, "temperature"), (1.0, None)):
+        need = lacking(call({**BODY, "temperature": temperature}), there, there.models["m"])
+        assert (need and need.field) == field
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("endpoint", "path", "line", "credential"),
