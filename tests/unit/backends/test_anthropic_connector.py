@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.config import EndpointSettings
+from gateway.core import timeouts
 from gateway.core.deadline import Deadline
 from gateway.core.errors import (
     UpstreamBusy,
@@ -22,7 +23,7 @@ from gateway.core.errors import (
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.reply import JsonBody, ReplyStream, ServerEvent, ServerEvents, received
+from gateway.core.reply import Frame, JsonBody, ReplyStream, ServerEvent, ServerEvents, received
 from gateway.core.types import (
     AT_ONCE_BYTES,
     CLOUD,
@@ -51,6 +52,7 @@ pytestmark = pytest.mark.anyio
 
 Document = dict[str, Any]
 SERVED = ServedModel("claude-test")
+WAITS_S = 30.0
 HELLO = [{"role": "user", "content": "hello"}]
 USAGE = {"input_tokens": 7, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20,
          "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}  # fmt: skip
@@ -74,16 +76,23 @@ class Rig:
         self.api.reply = lambda document: Reply(list(content), **more)
 
     async def open(self, streamed: bool = False, **changes: Any) -> ReplyStream:
-        return await self.connector.open(asked(streamed, **changes), SERVED)
+        """Whoever opens a connector bounds the wait, as attempts do."""
+        with timeouts.within(WAITS_S):
+            return await self.connector.open(asked(streamed, **changes), SERVED)
 
     async def completion(self, **changes: Any) -> Document:
-        (frame,) = await received(await self.open(**changes))
+        (frame,) = await all_of(await self.open(**changes))
         assert isinstance(frame, JsonBody)
         made: Document = json.loads(frame.body)
         return made
 
     async def chunks(self, **changes: Any) -> list[Document]:
-        return chunks_of(await received(await self.open(True, **changes)))
+        return chunks_of(await all_of(await self.open(True, **changes)))
+
+
+async def all_of(stream: ReplyStream) -> list[Frame]:
+    with timeouts.within(WAITS_S):
+        return await received(stream)
 
 
 def asked(
@@ -91,7 +100,7 @@ def asked(
 ) -> InferenceRequest:
     document = {"model": "m", "messages": HELLO, **({"stream": True} if streamed else {})}
     call = DocumentCall(operation, document | changes, streamed, size)
-    deadline = Deadline.after(30.0)
+    deadline = Deadline.after(WAITS_S)
     return InferenceRequest("1", WireProtocol.OPENAI, "t", "m", call, deadline, traceparent="00-1")
 
 
@@ -170,7 +179,7 @@ async def test_a_whole_answer_is_a_chat_completion(rig: Rig) -> None:
 async def test_a_stream_says_the_same_event_by_event(rig: Rig) -> None:
     rig.answers(*ALL, stop_reason="tool_use", usage=USAGE)
     stream = await rig.open(True, stream_options={"include_usage": True})
-    chunks = chunks_of(await received(stream))
+    chunks = chunks_of(await all_of(stream))
     assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
     assert chunks[-1]["choices"] == []
     assert chunks[-1]["usage"] == COUNTED
@@ -189,7 +198,7 @@ async def test_a_stream_says_the_same_event_by_event(rig: Rig) -> None:
 
 async def test_what_a_stream_took_is_noted_and_told_to_who_asks(rig: Rig) -> None:
     stream = await rig.open(True)
-    chunks = chunks_of(await received(stream))
+    chunks = chunks_of(await all_of(stream))
     assert all(chunk["choices"] and "usage" not in chunk for chunk in chunks)
     assert stream.usage == Usage(7, 5)  # type: ignore[attr-defined]
 
@@ -206,7 +215,7 @@ async def test_the_first_chunk_comes_before_the_answer_is_whole(rig: Rig) -> Non
     assert joined(chunks_of(frames))["content"] == "Hel"
     held.set()
     with pytest.raises(UpstreamUnreachable):  # for there comes no end
-        await received(stream)
+        await all_of(stream)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
