@@ -6,15 +6,17 @@ A new kind is a row here and its connector in `endpoints.connectors.kinds`.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
+from gateway.core.operations.dialects import anthropic
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
-from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.spec import CapabilityNeed, OperationSpec
 
 
 class Addresses(enum.Enum):
@@ -41,6 +43,11 @@ class EndpointKind:
     embeddable: bool = False  # the gateway can start one by itself
     shares_gpu: bool = False  # unless its settings say otherwise, models share one GPU
     batches: bool = False  # it makes batches of its own, as wide as its settings allow
+    provider: str | None = None
+    """The description that an endpoint of it has unless its settings name one; empty: it needs
+    none; None: it has none."""
+    unsaid: Callable[[Mapping[str, Any]], Iterable[CapabilityNeed]] | None = None
+    """What of a document its API has no words for, where that is not the API of the document."""
     limited: bool = field(init=False)  # there are documents that it cannot serve in full
 
     def __post_init__(self) -> None:
@@ -91,5 +98,18 @@ OPENAI: Final = register(
         documents=None,
         capabilities=frozenset(CAPABILITIES),
         batches=True,
+        provider="",
+    )
+)
+ANTHROPIC: Final = register(
+    EndpointKind(
+        name="anthropic",
+        protocol="the Anthropic Messages API",
+        addresses=Addresses.URL,
+        documents=frozenset({CHAT}),
+        capabilities=anthropic.OFFERED,
+        unsaid=anthropic.needs,
+        batches=True,
+        provider="anthropic",
     )
 )

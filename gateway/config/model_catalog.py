@@ -181,6 +181,7 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
             substitute=bool(s.substitute),
             lacks=frozenset((*s.lacks, *(provider.lacks if provider else ()))),
             refuses=provider.refuses if provider else {},
+            max_tokens=s.max_tokens,
             price_usd=s.price_usd or 0.0,
             price_usd_per_1k_tokens=s.price_usd_per_1k_tokens or 0.0,
             price_usd_per_1k_input_tokens=s.price_usd_per_1k_input_tokens,

@@ -271,6 +271,7 @@ class ServedModel:
     egress_usd_per_gb: float = 0.0
     gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
     lacks: frozenset[str] = frozenset()  # capabilities of its kind that it has not
+    max_tokens: int = 32_000  # of an answer whose call states no limit, where one must be stated
     refuses: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, repr=False)
     """Fields of calls that it takes with these values only, or with none."""
 

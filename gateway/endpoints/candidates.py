@@ -19,7 +19,7 @@ from gateway.core.types import (
 from gateway.endpoints.state import EndpointState, ModelState
 from gateway.scheduling.queue import ModelQueue, QueueConditions
 from gateway.scheduling.routing.fit import able
-from gateway.scheduling.routing.needs import limited, needs
+from gateway.scheduling.routing.needs import lacking, limited
 from gateway.scheduling.routing.policy import Eligible, Policy
 
 _EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ranks endpoints
@@ -86,9 +86,16 @@ class ModelEpoch:
         self.plans: dict[Shape, Plan] = {}
         self.conditions: dict[tuple[str, ...], QueueConditions] = {}
         """Of a queue's servers, where they do not depend on the time; without the cloud's room."""
-        self._limited = any(
-            limited(candidate.endpoint, candidate.served) for candidate in candidates
-        )
+        self._limited = {
+            (
+                candidate.endpoint.kind,
+                candidate.served.lacks,
+                repr(candidate.served.refuses),
+            ): candidate
+            for candidate in candidates
+            if limited(candidate.endpoint, candidate.served)
+        }
+        """One of those that serve the same calls alone."""
         self._groups: dict[OperationSpec, tuple[str, ...]] = {}
 
     def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
@@ -106,7 +113,10 @@ class ModelEpoch:
         it keeps no reference."""
         payload = request.payload
         if isinstance(payload, DocumentCall):
-            return self._limited and next(needs(payload), None) is not None
+            for candidate in self._limited.values():  # guard: S10.epoch-needs
+                if lacking(request, candidate.endpoint, candidate.served) is not None:
+                    return True
+            return False
         return bool(payload.version) or payload.sequence is not None
 
     def _able(self, request: InferenceRequest) -> tuple[str, ...]:

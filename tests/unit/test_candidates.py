@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import UnknownModel
-from gateway.core.types import Endpoint, ServedModel, Zone
+from gateway.core.operations.chat import CHAT
+from gateway.core.types import DocumentCall, Endpoint, ServedModel, Zone
 from gateway.endpoints.candidates import CandidateIndex, price_usd
-from tests.unit.harness import MODEL, Rig, cloud, onprem, run
+from tests.unit.harness import MODEL, Rig, cloud, onprem, request, run
 
 
 def _catalog() -> Catalog:
@@ -32,6 +35,40 @@ def test_the_candidates_of_a_model_are_kept_until_the_catalog_changes() -> None:
         assert [candidate.name for candidate in candidates.epoch(MODEL).all] == ["gpu", "cloud"]
         with pytest.raises(UnknownModel):
             candidates.epoch("no such model")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "special"),
+    [
+        ("refusing", {}, False),
+        ("refusing", {"seed": 1}, True),
+        ("openai", {"seed": 1, "tools": [{"type": "function"}]}, False),
+        ("triton", {}, False),
+        ("triton", {"seed": 1}, False),
+        ("triton", {"tools": [{"type": "function"}]}, True),
+        ("anthropic", {}, False),
+        ("anthropic", {"seed": 1}, True),
+        ("anthropic", {"temperature": 1.5}, True),
+        ("anthropic", {"temperature": 0.5}, False),
+    ],
+)
+def test_a_call_that_an_endpoint_cannot_serve_has_a_decision_of_its_own(
+    kind: str, changes: dict[str, Any], special: bool
+) -> None:
+    async def main() -> None:
+        rig = Rig(onprem(), cloud())
+        served = ServedModel(MODEL, refuses={"seed": ()} if kind == "refusing" else {})
+        kind_name = kind.replace("refusing", "openai")
+        catalog = Catalog(
+            {MODEL: CatalogModel(MODEL, "generate", ("cloud",))},
+            {"cloud": Endpoint("cloud", Zone.CLOUD, kind_name, {MODEL: served})},
+        )
+        candidates = CandidateIndex(catalog, rig.registry.states, rig.registry.model_state)
+        document = {"messages": [{"role": "user", "content": "hello"}], **changes}
+        call = request(payload=DocumentCall(CHAT, document))
+        assert candidates.epoch(MODEL).special(call) is special
 
     run(main())
 

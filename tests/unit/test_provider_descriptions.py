@@ -84,13 +84,31 @@ def test_a_description_that_ships_is_whole(name: str) -> None:
     for task in tasks:
         its = settings(f'provider: {name}, url: "{url}"', task).endpoints["there"]
         assert its.provider == described
-        assert its.kind == "openai"
+        assert its.kind == described.kind
 
 
 @pytest.mark.parametrize("name", [n for n in providers.names() if providers.find(n).url])
 def test_its_address_is_known(name: str) -> None:
     task = OPERATIONS[next(iter(providers.find(name).operations))].task
     assert settings(f"provider: {name}", task).endpoints["there"].url == providers.find(name).url
+
+
+@pytest.mark.parametrize("endpoint", ["provider: anthropic", "kind: anthropic"])
+def test_a_kind_of_one_provider_has_its_description(endpoint: str) -> None:
+    there = settings(endpoint).endpoints["there"]
+    assert there.provider == providers.find("anthropic")
+    assert (there.kind, there.url) == ("anthropic", "https://api.anthropic.com")
+
+
+def test_a_description_of_a_kind_can_refuse_more(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(OWN + "kind: anthropic\nrefuses: {temperature: [1]}\n")
+    its = settings(f"provider: {own}")
+    there = Catalog.from_settings(its).endpoints["there"]
+    assert its.endpoints["there"].kind == there.kind == "anthropic"
+    for temperature, field in ((0.5, "temperature"), (1.5, "temperature"), (1.0, None)):
+        need = lacking(call({**BODY, "temperature": temperature}), there, there.models["m"])
+        assert (need and need.field) == field
 
 
 @pytest.mark.anyio
@@ -183,13 +201,18 @@ def test_a_provider_of_the_operator_is_a_file(tmp_path: Path, monkeypatch: Any) 
 @pytest.mark.parametrize(
     ("endpoint", "message"),
     [
-        ("provider: nobody", "endpoints.there.provider: no provider 'nobody'; there are: azure,"),
+        (
+            "provider: nobody",
+            "endpoints.there.provider: no provider 'nobody'; there are: anthropic,",
+        ),
         (
             "provider: azure",
             "kind openai needs url: its base URL, such as https://NAME.openai.azure",
         ),
         ("provider: gone.yaml", "gone.yaml: cannot be read"),
         ("provider: groq, kind: triton, grpc: a:1", "an endpoint of kind triton has none; drop it"),
+        ("kind: openai, provider: anthropic", "Anthropic is of kind anthropic; drop it"),
+        ("kind: anthropic, provider: groq", "is of kind openai; drop it"),
         ('kind: openai, url: "http://a", query: {a: b}', "only endpoints with a provider have one"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Providers as data: what is particular to a service that speaks OpenAI's protocol.
+"""Providers as data: what is particular to a service, in OpenAI's protocol or in one of its own.
 
 Each YAML file of this folder describes one, under the name that `endpoints.NAME.provider` has for
 it. A description of the operator's own is named by its path. A new provider is a new file.
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from gateway.config.endpoint_kinds import KINDS, OPENAI
 from gateway.config.section import Capability, Contradiction, KnownWord, Section, known
 from gateway.config.validation import validated
 from gateway.core import yaml_document
@@ -49,6 +50,9 @@ class ProviderDescription(Section):
     name: str = ""
     title: str = Field(min_length=1)
     source: str = Field("", description="where the provider documents its API")
+    kind: Annotated[str, KnownWord(lambda: _kinds())] = Field(
+        OPENAI.name, description="of its endpoints"
+    )
     url: str | None = Field(None, description="of the endpoint, where all customers have the same")
     url_example: str = Field("", description="for messages, where each customer has another")
     base: Annotated[str, Field(pattern=_BASE)] = Field(
@@ -86,6 +90,11 @@ class ProviderDescription(Section):
             for key, value in document.items()
             if key not in self.omits
         }
+
+
+def _kinds() -> list[str]:
+    """Those whose endpoints have a provider."""
+    return [kind.name for kind in KINDS.values() if kind.provider is not None]
 
 
 def names() -> list[str]:

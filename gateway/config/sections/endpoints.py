@@ -107,14 +107,21 @@ class EndpointSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _from_provider(cls, given: Any) -> Any:
-        """An endpoint with a provider is of kind openai, at the provider's URL."""
-        if isinstance(given, Mapping) and isinstance(name := given.get("provider"), str):
-            stated = {"kind": OPENAI.name, **given}
-            with suppress(ConfigError):  # the field itself reports it
-                if url := providers.find(name).url:
-                    stated = {"url": url, **stated}
-            return stated
-        return given
+        """An endpoint with a provider is of the provider's kind, at the provider's URL."""
+        if not isinstance(given, Mapping):
+            return given
+        name, kind = given.get("provider"), given.get("kind")
+        if name is None and isinstance(kind, str) and kind in KINDS:
+            name = KINDS[kind].provider or None
+        if not isinstance(name, str):
+            return given
+        stated = {"kind": OPENAI.name}
+        with suppress(ConfigError):  # the field itself reports it
+            described = providers.find(name)
+            stated["kind"] = described.kind
+            if described.url:
+                stated["url"] = described.url
+        return {**stated, **given, "provider": name}
 
     @model_validator(mode="after")
     def _reachable(self) -> EndpointSettings:
@@ -152,7 +159,7 @@ class EndpointSettings(Section):
         if kind.addresses is Addresses.GRPC and not self.grpc:
             raise Contradiction((), f"kind {kind.name} needs grpc: host:port of its gRPC side")
         if self.credential is not None:
-            if kind is not OPENAI:
+            if kind.provider is None:
                 raise Contradiction(
                     ("credential",), f"an endpoint of kind {kind.name} has api_key alone; drop it"
                 )
@@ -160,8 +167,12 @@ class EndpointSettings(Section):
                 raise Contradiction(("credential",), "stands beside api_key; drop one of both")
         if self.provider is None and self.query:
             raise Contradiction(("query",), "only endpoints with a provider have one; drop it")
-        if self.provider is not None and kind is not OPENAI:
+        if self.provider is not None and kind.provider is None:
             raise Contradiction(("provider",), f"an endpoint of kind {kind.name} has none; drop it")
+        if self.provider is not None and self.provider.kind != kind.name:
+            raise Contradiction(
+                ("kind",), f"{self.provider.title} is of kind {self.provider.kind}; drop it"
+            )
         if kind.addresses is Addresses.URL and not self.url:
             like = self.provider and self.provider.url_example
             raise Contradiction(

@@ -44,6 +44,9 @@ class ServedBySettings(Section):
     lacks: tuple[Capability, ...] = Field(
         (), description="what calls may need and it has not, though its kind may have it"
     )
+    max_tokens: Count = Field(
+        32_000, description="of an answer whose call states no limit, where its API requires one"
+    )
     price_usd: NotNegative | None = Field(None, description="of each call")
     price_usd_per_1k_tokens: NotNegative | None = Field(None, description="input and output")
     price_usd_per_1k_input_tokens: NotNegative | None = None

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from pydantic import SecretStr
 
 from gateway.config import EndpointSettings
-from gateway.config.endpoint_kinds import KINDS, KSERVE, OPENAI, TRITON, EndpointKind
+from gateway.config.endpoint_kinds import (
+    ANTHROPIC,
+    KINDS,
+    KSERVE,
+    OPENAI,
+    TRITON,
+    EndpointKind,
+)
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
+from gateway.endpoints.connectors.openai.dialects.anthropic import Anthropic
+from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
 from gateway.endpoints.credentials import Credential
 from gateway.protocols.http_client.origin import Tls
@@ -73,6 +83,19 @@ def _kserve(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
 
 
 def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
+    return _provided(OpenAiConnector, settings, most_bytes)
+
+
+def _anthropic(
+    settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int
+) -> Connector:
+    return _provided(partial(TranslatingConnector, Anthropic()), settings, most_bytes)
+
+
+def _provided(
+    connector: Callable[..., OpenAiConnector], settings: EndpointSettings, most_bytes: int
+) -> Connector:
+    """One whose service is described."""
     provider = settings.provider
     origin = endpoint_origin(
         settings.url or "", _tls(settings), provider.base if provider else "/v1"
@@ -85,7 +108,7 @@ def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
         rest_s=REST_S,
     )
     query = {**(provider.query if provider else {}), **settings.query}
-    return OpenAiConnector(
+    return connector(
         wire,
         headers=_headers(settings),
         provider=provider,
@@ -101,7 +124,12 @@ def _credential(settings: EndpointSettings) -> Credential:
 
 
 Build = Callable[[EndpointSettings, EmbeddedPorts | None, int], Connector]
-CONNECTORS: dict[EndpointKind, Build] = {TRITON: _triton, KSERVE: _kserve, OPENAI: _openai}
+CONNECTORS: dict[EndpointKind, Build] = {
+    TRITON: _triton,
+    KSERVE: _kserve,
+    OPENAI: _openai,
+    ANTHROPIC: _anthropic,
+}
 
 
 def _target(settings: EndpointSettings, address: str, most_bytes: int) -> GrpcTarget:

@@ -35,14 +35,16 @@ def lacking(
     call = request.payload
     if not isinstance(call, DocumentCall) or not limited(endpoint, served):
         return None
-    offered = KINDS[endpoint.kind].capabilities
+    kind = KINDS[endpoint.kind]
     for need in needs(call):
-        if need.capability not in offered or need.capability in served.lacks:
+        if need.capability not in kind.capabilities or need.capability in served.lacks:
             return need
     for key, accepted in served.refuses.items():
         value = call.document.get(key)
         if value is not None and value not in accepted:  # guard: S10.refused-field
             return CapabilityNeed("other", key)
+    if kind.unsaid is not None and kind.serves(call.operation):  # guard: S10.unsaid-words
+        return next(iter(kind.unsaid(call.document)), None)
     return None
 
 

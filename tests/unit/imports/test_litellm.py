@@ -70,6 +70,13 @@ def test_only_what_is_certain_to_stand_here_is_onprem(
     assert (endpoint.url, endpoint.zone.value) == (url, zone)
 
 
+@pytest.mark.parametrize("base", ["https://api.anthropic.com", "https://proxy.example.com/claude"])
+def test_anthropic_is_spoken_as_it_is(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    its = settings(of(entry(model="anthropic/claude-test", api_base=base)), monkeypatch)
+    (endpoint,) = its.endpoints.values()
+    assert (endpoint.kind, endpoint.url, endpoint.zone) == ("anthropic", base, Zone.CLOUD)
+
+
 def test_a_private_host_is_onprem_when_the_caller_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     own = entry(model="hosted_vllm/llama", api_base="http://gpu-1:8000")
     (note,) = [t for t in told(of(own), Weight.CHECK) if "--onprem" in t]

@@ -1,8 +1,8 @@
-"""Where the providers of LiteLLM's model names are reached in OpenAI's protocol.
+"""Where the providers of LiteLLM's model names are reached in a protocol that Spillway speaks.
 
 LiteLLM writes a deployment as `provider/model` and knows each provider's address and dialect.
-Spillway speaks OpenAI's, so what matters is whether a provider offers that, and where (as of
-November 2026, by the providers' own documentation).
+Spillway speaks OpenAI's and Anthropic's, so what matters is whether a provider offers one of them,
+and where (as of November 2026, by the providers' own documentation).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from gateway.config.providers import find
 
 DESCRIBED = {
+    "anthropic": "anthropic",
     "azure": "azure",
     "azure_text": "azure",
     "cerebras": "cerebras",
@@ -30,9 +31,7 @@ DESCRIBED = {
 }
 """The description (`gateway.config.providers`) of each."""
 
-IN_THE_CLOUD = {"anthropic": "https://api.anthropic.com/v1"} | {
-    name: url for name, described in DESCRIBED.items() if (url := find(described).url)
-}
+IN_THE_CLOUD = {name: url for name, described in DESCRIBED.items() if (url := find(described).url)}
 
 SELF_HOSTED = {
     "custom_openai": "",

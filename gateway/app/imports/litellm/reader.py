@@ -27,6 +27,8 @@ from gateway.app.imports.litellm.providers import (
 from gateway.app.imports.litellm.secrets import ENVIRON, SecretVariables, key_variable
 from gateway.app.imports.litellm.values import items, mapping, stated, text
 from gateway.config import external_addresses
+from gateway.config.endpoint_kinds import OPENAI
+from gateway.config.providers import find
 from gateway.config.section import NAME_WORDS, is_name, is_upstream_name
 from gateway.core.yaml_document import ConfigError
 
@@ -167,9 +169,12 @@ class _LitellmReader:
             "zone": "onprem" if onprem else "cloud",
             "url": url,
         }
+        described = find(DESCRIBED[provider]) if provider in DESCRIBED else None
         # an address of their own may be a proxy's, which speaks OpenAI's protocol as it is
-        if provider in AZURE or (provider in DESCRIBED and url == IN_THE_CLOUD[provider]):
-            its["provider"] = DESCRIBED[provider]
+        if described is not None and (
+            provider in AZURE or described.kind != OPENAI.name or url == described.url
+        ):
+            its |= {"kind": described.kind, "provider": described.name}
         if onprem and external_addresses.could_be_outside(host):
             its["i_know"] = True
         if key:

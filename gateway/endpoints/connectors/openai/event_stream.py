@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -113,6 +113,15 @@ class Progress:
                 self.total_tokens, self.usage = token_counts(usage)
 
 
+class EventReader(Protocol):
+    """Makes OpenAI's events of those of another API."""
+
+    def read(self, event: ServerEvent, progress: Progress) -> bytes:
+        """The data of the event in its place, or nothing, with the progress noted. Raises
+        UpstreamError for what is no event of that API."""
+        ...
+
+
 class EventStream:
     """The events of a streamed answer, as the provider wrote them, without `[DONE]`. Whoever reads
     it bounds the wait for each frame."""
@@ -125,9 +134,12 @@ class EventStream:
         words: ProviderWords = NO_SECRETS,
         without_usage: bool = False,
         held: AnswerShare | None = None,
+        reader: EventReader | None = None,
     ) -> None:
         """`without_usage`: the caller has not asked for the event that only says what it took.
-        `held`: where an event is counted that has not come whole."""
+        `held`: where an event is counted that has not come whole. `reader`: None for a provider
+        that writes OpenAI's events."""
+        self._reader = reader
         self._held = held
         self._counts = False  # something is counted there
         self._unfed: deque[bytes] = deque()  # of the last read
@@ -250,7 +262,14 @@ class EventStream:
                         self._may_pass_unread and parser.at_rest and not self._unfed
                     )
                     break
-                if event.data == _DONE:
+                if self._reader is not None:
+                    if data := self._reader.read(event, progress):
+                        if first:
+                            self._committed = True
+                            return ServerEvent(data)
+                        events.append(b"data: %b\n\n" % data)
+                        count += 1
+                elif event.data == _DONE:
                     progress.done()
                 elif event.data and self._passes_on(event):
                     if first:
@@ -266,7 +285,11 @@ class EventStream:
     @property
     def _may_pass_unread(self) -> bool:
         """Events of a Responses stream each say what they are; the first of another is read."""
-        return self._committed and self._progress.operation.stream is not StreamForm.RESPONSES
+        return (
+            self._committed
+            and self._reader is None
+            and self._progress.operation.stream is not StreamForm.RESPONSES
+        )
 
     def _passes_on(self, event: ServerEvent) -> bool:
         """Whether the caller gets the event. A failure is ours to tell, in our words, except the

@@ -26,7 +26,13 @@ _LATER = (408, 409, 425)  # refusals of this moment, which the SDKs try again
 _NEVER = (501, 505)  # of the 5xx: what the endpoint cannot do at all
 _UNKNOWN = (502, 504)  # a proxy gave up waiting, and what stands behind it may have served the call
 _AGAIN = {b"true": True, b"false": False}
-_BUSY = {"rate_limit_exceeded", "rate_limit_error", "insufficient_quota", "RateLimitError"}
+_BUSY = {
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "insufficient_quota",
+    "overloaded_error",
+    "RateLimitError",
+}
 _REFUSED = {"invalid_request_error", "content_filter", "content_policy_violation", "invalid_prompt"}
 _LONGEST_WAIT_S = 86_400.0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -127,7 +127,8 @@ class OpenAiConnector:
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
-            return self._open_at_length(document, request, call, served.model)
+            written = partial(strictjson.dumps, document)
+            return self._open_at_length(written, request, call, served.model)
         return self._open(strictjson.dumps(document), request, call, served.model)
 
     def _authorize(self, credential: Credential) -> None:
@@ -169,9 +170,13 @@ class OpenAiConnector:
         return await self._events(response, request, call.operation, wanted is not document)
 
     async def _open_at_length(
-        self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str
+        self,
+        written: Callable[[], bytes],
+        request: InferenceRequest,
+        call: DocumentCall,
+        model: str,
     ) -> OneFrame | EventStream:
-        body = await asyncio.to_thread(strictjson.dumps, document)
+        body = await asyncio.to_thread(written)
         return await self._open(body, request, call, model)
 
     def _open(
@@ -271,13 +276,22 @@ class OpenAiConnector:
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != b"text/event-stream":
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
-            return EventStream(
-                response, operation, self._bounds, self._words, without_usage, request.held
-            )
+            return self._stream(response, request, operation, without_usage)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = DeferredError(exc)
         await response.aclose()  # which releases the connection
         raise failed.again()
+
+    def _stream(
+        self,
+        response: WireStream,
+        request: InferenceRequest,
+        operation: OperationSpec,
+        without_usage: bool,
+    ) -> EventStream:
+        return EventStream(
+            response, operation, self._bounds, self._words, without_usage, request.held
+        )
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
         if status == 401:

@@ -78,6 +78,20 @@ def find_unread(text: bytes, at: int) -> tuple[int, int]:
     return at, 0
 
 
+def _one_line(text: bytes, at: int, end: int) -> tuple[str, bytes | None]:
+    """The name and the data of an event of one line of data, with a name before it or without;
+    None: it has other lines."""
+    name = ""
+    if text.startswith(b"event: ", at):
+        line = text.find(b"\n", at, end)
+        if line < 0:
+            return name, None
+        name, at = text[at + 7 : line].decode("utf-8", "replace"), line + 1
+    if not text.startswith(b"data: ", at) or text.find(b"\n", at, end) >= 0:
+        return name, None
+    return name, text[at + 6 : end]
+
+
 class EventParser:
     """Bytes in, events out. `max_event_bytes` bounds what one unfinished event may hold."""
 
@@ -121,14 +135,14 @@ class EventParser:
                 self._read_lines(text[at:])
                 continue
             self._at = end = end + 2
-            data = text[at + 6 : end - 2] if text.startswith(b"data: ", at) else None
-            if self._held or data is None or b"\n" in data:
+            name, data = _one_line(text, at, end - 2)
+            if self._held or data is None:
                 self._read_lines(text[at:end])
                 continue
             if end - at > self._max_event_bytes:  # as most are: one line of data
                 raise self._too_large()
             self._first_line = False
-            return ServerEvent(data)
+            return ServerEvent(data, name)
         return self._events.popleft()
 
     def take_unread(self) -> tuple[bytes, int]:

@@ -1,0 +1,373 @@
+"""What of a chat the Anthropic Messages API has no words for (version 2023-06-01).
+
+By its schema as published in August 2026, and what its documentation adds: sequences that stop an
+answer are not blank, no text is blank, thinking does not go with a forced tool or with parameters
+of sampling, and schemas of answers are of a subset of JSON Schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from gateway.core.operations.capabilities import (
+    is_formatted,
+    is_given,
+    is_set,
+    other_than,
+)
+from gateway.core.operations.spec import CapabilityNeed, Row
+
+OFFERED: Final = frozenset({"tools", "structured_output", "parts", "reasoning"})
+"""Capabilities that it has words for, if not for all that each can hold."""
+IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+PDF: Final = "application/pdf"
+DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
+SYSTEM: Final = frozenset({"system", "developer"})
+THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+"""The fields of blocks that tell what a model thought."""
+_SPEAKERS: Final = frozenset({*SYSTEM, "user", "assistant"})
+_EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+_FORCES: Final = ("required", "function")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_LONGEST_USER: Final = 256
+_TEXTS: Final = frozenset({"text", "refusal"})
+_KEYS: Final = {
+    "text": frozenset({"type", "text", "cache_control"}),
+    "refusal": frozenset({"type", "refusal"}),
+    "image_url": frozenset({"type", "image_url", "cache_control"}),
+    "file": frozenset({"type", "file", "cache_control"}),
+}
+_MESSAGE_KEYS: Final = frozenset({"role", "content", "cache_control"})
+_ROLE_KEYS: Final = {
+    "user": _MESSAGE_KEYS,
+    "system": _MESSAGE_KEYS,
+    "developer": _MESSAGE_KEYS,
+    "assistant": _MESSAGE_KEYS | {"tool_calls", "refusal", "reasoning_content", "thinking_blocks"},
+    "tool": _MESSAGE_KEYS | {"tool_call_id"},
+}
+_CALL_KEYS: Final = frozenset({"id", "type", "function", "index"})
+_FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
+"""With what the openai SDK adds to a call that it has read."""
+_SCHEMA_KEYS: Final = frozenset(
+    ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
+     "allOf", "$ref", "$defs", "definitions", "description", "title", "default", "format",
+     "minItems")
+)  # fmt: skip
+_FORMATS: Final = frozenset(
+    ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
+)
+
+
+def is_blank(text: Any) -> bool:
+    """Of a string: it has no more than white space."""
+    return not text or text.isspace()
+
+
+def _outside(value: Any) -> bool:
+    return value is not None and (type(value) not in (int, float) or not 0 <= value <= 1)
+
+
+def _no_top_k(value: Any) -> bool:
+    return value is not None and (type(value) is not int or value < -1)
+
+
+def _no_stops(value: Any) -> bool:
+    if value is None:
+        return False
+    stops = value if isinstance(value, list) else [value]
+    return not all(isinstance(stop, str) and not is_blank(stop) for stop in stops)
+
+
+def _no_user(value: Any) -> bool:
+    return value is not None and not (isinstance(value, str) and len(value) <= _LONGEST_USER)
+
+
+def _no_stream_options(value: Any) -> bool:
+    return isinstance(value, Mapping) and any(
+        option and name != "include_usage" for name, option in value.items()
+    )
+
+
+def _no_tools(value: Any) -> bool:
+    return value is not None and not (isinstance(value, list) and all(map(_is_tool, value)))
+
+
+def _is_tool(tool: Any) -> bool:
+    if not isinstance(tool, Mapping) or tool.get("type") != "function":
+        return False
+    function = tool.get("function")
+    if not isinstance(function, Mapping) or not _is_name(function.get("name")):
+        return False
+    schema = function.get("parameters")
+    return (
+        tool.keys() <= {"type", "function", "cache_control"}
+        and function.keys() <= {"name", "description", "parameters", "strict"}
+        and isinstance(function.get("description", ""), str | None)
+        and isinstance(function.get("strict"), bool | None)
+        and (schema is None or _is_object(schema))
+        and (not function.get("strict") or _is_schema(schema, 0))
+        and _is_cache_mark(tool.get("cache_control"))
+    )
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def _is_object(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type", "object") == "object"
+
+
+def _is_cache_mark(value: Any) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, Mapping)
+        and value.get("type") == "ephemeral"
+        and value.get("ttl", "5m") in ("5m", "1h")
+        and value.keys() <= {"type", "ttl"}
+    )
+
+
+def _no_tool_choice(value: Any) -> bool:
+    if value is None or value in ("none", "auto", "required"):
+        return False
+    if not isinstance(value, Mapping) or value.keys() != {"type", "function"}:
+        return True
+    function = value["function"]
+    return not (
+        value["type"] == "function"
+        and isinstance(function, Mapping)
+        and function.keys() == {"name"}
+        and _is_name(function["name"])
+    )
+
+
+def _no_format(value: Any) -> bool:
+    if not is_formatted(value):
+        return False
+    if not isinstance(value, Mapping) or value.get("type") != "json_schema":
+        return True  # any JSON: it takes a schema
+    stated = value.get("json_schema")
+    schema = stated.get("schema") if isinstance(stated, Mapping) else None
+    return not isinstance(schema, Mapping) or not _is_schema(schema, 0)
+
+
+def _is_schema(schema: Any, depth: int) -> bool:
+    """Whether answers can be held to all that the schema says."""
+    if not isinstance(schema, Mapping) or depth > 32 or not schema.keys() <= _SCHEMA_KEYS:
+        return False
+    kinds = schema.get("type")
+    objects = "properties" in schema or "object" in (kinds if isinstance(kinds, list) else [kinds])
+    if objects and schema.get("additionalProperties") is not False:
+        return False
+    if schema.get("format", "uuid") not in _FORMATS or schema.get("minItems", 0) not in (0, 1):
+        return False
+    inner: list[Any] = []
+    for key in ("properties", "$defs", "definitions"):
+        value = schema.get(key, {})
+        if not isinstance(value, Mapping):
+            return False
+        inner.extend(value.values())
+    for key in ("anyOf", "allOf"):
+        value = schema.get(key, [])
+        if not isinstance(value, list):
+            return False
+        inner.extend(value)
+    if "items" in schema:
+        inner.append(schema["items"])
+    return all(_is_schema(each, depth + 1) for each in inner)
+
+
+_FIELDS: Final[Mapping[str, Row]] = {
+    "temperature": ("sampling", _outside),
+    "top_p": ("sampling", _outside),
+    "top_k": ("sampling", _no_top_k),
+    "min_p": ("sampling", other_than(0)),
+    "presence_penalty": ("sampling", other_than(0)),
+    "frequency_penalty": ("sampling", other_than(0)),
+    "repetition_penalty": ("sampling", other_than(1)),
+    "seed": ("sampling", is_given),
+    "stop": ("sampling", _no_stops),
+    "n": ("choices", other_than(1)),
+    "user": ("other", _no_user),
+    "safety_identifier": ("other", _no_user),
+    "store": ("state", is_set),
+    "service_tier": ("other", other_than("auto", "default")),
+    "stream_options": ("other", _no_stream_options),
+    "tools": ("other", _no_tools),
+    "functions": ("other", is_set),
+    "tool_choice": ("other", _no_tool_choice),
+    "function_call": ("other", is_given),
+    "parallel_tool_calls": ("other", other_than(True, False)),
+    "max_tool_calls": ("other", is_given),
+    "response_format": ("other", _no_format),
+    "reasoning_effort": ("other", other_than("none", *_EFFORTS)),
+    "verbosity": ("other", other_than("medium")),
+}
+"""The capability that a field needs, and for which of its values."""
+
+
+def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
+    """What of a chat has no words there: each is a capability that the kind does not offer."""
+    for key, value in document.items():
+        row = _FIELDS.get(key)
+        if row is not None and row[1](value):
+            yield CapabilityNeed(row[0], key)
+    temperature, top_p = document.get("temperature"), document.get("top_p")
+    if temperature not in (None, 1) and top_p not in (None, 1):
+        yield CapabilityNeed("sampling", "top_p")  # one of both, say its models
+    if thinks(document) and (
+        temperature not in (None, 1)
+        or top_p not in (None, 1)
+        or is_limited(document.get("top_k"))
+        or _forces_tool(document.get("tool_choice"))
+    ):
+        yield CapabilityNeed("other", "reasoning_effort")
+    yield from _message_needs(document.get("messages"))
+
+
+def thinks(document: Mapping[str, Any]) -> bool:
+    """Whether the caller asks for thinking before the answer."""
+    return document.get("reasoning_effort") in _EFFORTS
+
+
+def is_limited(top_k: Any) -> bool:
+    """Whether it takes tokens away: -1 and 0 are words for all of them."""
+    return top_k not in (None, 0, -1)
+
+
+def _forces_tool(choice: Any) -> bool:
+    return (choice.get("type") if isinstance(choice, Mapping) else choice) in _FORCES
+
+
+def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
+    """Instructions stand once, in front of the conversation; behind its last turn an answer begins,
+    which goes on with it if that was the assistant's."""
+    begun, last = False, ""
+    for at, message in enumerate(messages):
+        role, where = message["role"], f"messages[{at}]"
+        if role in SYSTEM:
+            if begun:
+                yield CapabilityNeed("other", where)
+        else:
+            begun, last = True, role
+        content = message.get("content")
+        plain = len(message) == 2 and role in _SPEAKERS and type(content) is str
+        if not plain or is_blank(content):
+            yield from _one_message_needs(message, role, content, where)
+    if last in ("", "assistant"):
+        yield CapabilityNeed("other", f"messages[{len(messages) - 1}]")
+
+
+def _one_message_needs(
+    message: Mapping[str, Any], role: str, content: Any, where: str
+) -> Iterator[CapabilityNeed]:
+    spoken = _ROLE_KEYS.get(role)
+    if spoken is None:
+        yield CapabilityNeed("other", where)
+        return
+    for key, value in message.items():
+        if value and key not in spoken:
+            yield CapabilityNeed("other", f"{where}.{key}")
+    if not _is_cache_mark(message.get("cache_control")):
+        yield CapabilityNeed("other", f"{where}.cache_control")
+    if role == "tool" and not isinstance(message.get("tool_call_id"), str):
+        yield CapabilityNeed("other", f"{where}.tool_call_id")
+    calls, refusal = message.get("tool_calls"), message.get("refusal")
+    if calls and not (isinstance(calls, list) and all(map(_is_tool_call, calls))):
+        yield CapabilityNeed("other", f"{where}.tool_calls")
+    if refusal and (not isinstance(refusal, str) or is_blank(refusal)):
+        yield CapabilityNeed("other", f"{where}.refusal")
+    if role == "assistant" and not _are_signed(message):
+        yield CapabilityNeed("other", f"{where}.reasoning_content")
+    if not content:
+        if not (calls or refusal or role == "tool"):
+            yield CapabilityNeed("other", f"{where}.content")
+    elif isinstance(content, str):
+        if is_blank(content):
+            yield CapabilityNeed("other", f"{where}.content")
+    else:
+        for at, part in enumerate(content if isinstance(content, list) else (content,)):
+            if not _is_part(part, role):
+                yield CapabilityNeed("other", f"{where}.content[{at}]")
+
+
+def _are_signed(message: Mapping[str, Any]) -> bool:
+    """Whether the thoughts of an answer come back as they were signed: alone they say nothing."""
+    blocks, thoughts = message.get("thinking_blocks") or [], message.get("reasoning_content") or ""
+    if not isinstance(blocks, list) or not all(map(_is_thought, blocks)):
+        return False
+    return bool(thoughts == "" or thoughts == "".join([b.get("thinking", "") for b in blocks]))
+
+
+def _is_thought(block: Any) -> bool:
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    fields = THOUGHTS.get(kind) if isinstance(kind, str) else None
+    if fields is None or not block.keys() <= {"type", "index", *fields}:
+        return False
+    return all(isinstance(block.get(name), str) for name in fields)
+
+
+def _is_tool_call(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    return (
+        isinstance(function, Mapping)
+        and call.keys() <= _CALL_KEYS
+        and function.keys() <= _FUNCTION_KEYS
+        and call.get("type", "function") == "function"
+        and isinstance(call.get("id"), str)
+        and call["id"] != ""
+        and _is_name(function.get("name"))
+        and is_input(function.get("arguments"))
+    )
+
+
+def is_input(arguments: Any) -> bool:
+    """Whether a tool call's arguments are the JSON of an object, or none at all."""
+    if arguments is None or arguments == "":
+        return True
+    try:
+        return isinstance(arguments, str) and isinstance(orjson.loads(arguments), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _is_part(part: Any, role: str) -> bool:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind not in _KEYS or any(v and key not in _KEYS[kind] for key, v in part.items()):
+        return False
+    if not _is_cache_mark(part.get("cache_control")):
+        return False
+    if kind in _TEXTS:
+        text = part.get(kind)
+        spoken = kind == "text" or role == "assistant"
+        return spoken and isinstance(text, str) and not is_blank(text)
+    if role not in ("user", "tool"):
+        return False
+    return _is_image(part.get(kind)) if kind == "image_url" else _is_file(part.get(kind))
+
+
+def _is_image(image: Any) -> bool:
+    if not isinstance(image, Mapping) or not isinstance(url := image.get("url"), str):
+        return False
+    if image.get("detail") not in (None, "auto", "high") or not image.keys() <= {"url", "detail"}:
+        return False
+    data = DATA_URL.match(url)
+    return url.startswith("https://") if data is None else data[1] in IMAGES
+
+
+def _is_file(file: Any) -> bool:
+    if not isinstance(file, Mapping) or not isinstance(url := file.get("file_data"), str):
+        return False
+    data, name = DATA_URL.match(url), file.get("filename")
+    return (
+        data is not None
+        and data[1] == PDF
+        and isinstance(name, str | None)
+        and file.keys() <= {"file_data", "filename"}
+    )
