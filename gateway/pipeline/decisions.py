@@ -24,7 +24,7 @@ from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.rate_limits import RateLimits
 from gateway.scheduling.routing.fit import requested_version
 from gateway.scheduling.routing.policy import Policy
-from gateway.scheduling.version_split import preferred_versions
+from gateway.scheduling.routing.version_split import preferred_versions
 
 if TYPE_CHECKING:
     from gateway.pipeline.shadow.shadows import Shadows

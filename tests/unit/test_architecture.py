@@ -82,7 +82,7 @@ DOORS = {
         "verdicts.answers",
         "verdicts.answers.reader",
     },
-    "scheduling.routing": {"estimate", "fit", "needs", "policy", "work"},
+    "scheduling.routing": {"estimate", "fit", "needs", "policy", "version_split", "work"},
 }
 """What the rest of the gateway may import of a package; commands may look deeper."""
 

@@ -21,7 +21,7 @@ from gateway.core.errors import (
 from gateway.core.reply import JsonBody, OneFrame, ReplyStream
 from gateway.core.types import InferenceRequest, ServedModel, TensorCall, WireProtocol
 from gateway.endpoints.connectors import OnPremDoor
-from gateway.scheduling.version_split import preferred_versions
+from gateway.scheduling.routing.version_split import preferred_versions
 
 pytestmark = pytest.mark.anyio
 

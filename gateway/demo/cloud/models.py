@@ -68,9 +68,8 @@ class SimulatedModel:
 
     @property
     def embeds_text(self) -> bool:
-        return [spec.datatype for spec in self.inputs] == ["BYTES"] and [
-            spec.name for spec in self.outputs
-        ] == ["embedding"]
+        outputs = {spec.name for spec in self.outputs}
+        return [spec.datatype for spec in self.inputs] == ["BYTES"] and "embedding" in outputs
 
     def _specs(self, tensors: Sequence[Any]) -> tuple[TensorSpec, ...]:
         batch = (-1,) if self.config.max_batch_size > 0 else ()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from gateway.core.errors import UpstreamBusy, UpstreamError, UpstreamGivenUp, UpstreamRefused
 from gateway.core.reply import ReplyStream
 from gateway.core.types import InferenceRequest, ServedModel, TensorCall
-from gateway.scheduling.version_split import preferred_versions
+from gateway.scheduling.routing.version_split import preferred_versions
 
 Open = Callable[[InferenceRequest, ServedModel], Awaitable[ReplyStream]]
 """`Connector.open`."""

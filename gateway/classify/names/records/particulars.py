@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gateway.classify.names.records.keys import folded
-from gateway.classify.text.stems import Stems
 from gateway.classify.text.labels import HOLDERS, STEMS, joined
+from gateway.classify.text.stems import Stems
 
 _BIRTHS = (
     *"birth born geb naiss nacio nacim nacid nascit nata nato nascim nascid nasceu nacque urodz".split(),
