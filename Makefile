@@ -35,14 +35,14 @@ DATA := $(wildcard ../shared/data/pii)
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  ARGS=...      go on to what is run, pytest or a module of loadtests; e.g. make run ARGS=--once"
-	@echo "  JOBS=...      as many processes run the tests (4: most of them wait most of the time)"
+	@echo "  JOBS=...      as many processes run the tests (6: most of them wait most of the time)"
 	@echo "  PYTHON=...    the interpreter of a new $(VENV); by default the first that fits and is quick"
 
 run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
 	@$(BIN)/spillway demo $(ARGS)
 
 test: $(STAMPS)/dev $(STAMPS)/docs models patterns debian ## install what tests need and run all of them
-	@$(BIN)/python -m pytest -n $(or $(JOBS),4) $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(JOBS),6) $(ARGS)
 
 docs: $(STAMPS)/docs ## build docs/ as a site with a search into var/site; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
