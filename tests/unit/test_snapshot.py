@@ -46,11 +46,11 @@ async def test_calls_count_as_soon_as_they_are_sent() -> None:
 
     rig = Rig(onprem(HOLDS), cloud(HOLDS), setup=Setup(max_batch=2))
     calls = [asyncio.create_task(rig.call(request("restricted", 9.0))) for _ in range(7)]
-    state = state_of(rig, "gpu")
     for _ in range(50):  # turns of the loop, in which those that arrive together are gathered
-        if state.in_flight:
+        if state_of(rig, "gpu").in_flight:
             break
         await asyncio.sleep(0)
+    state = state_of(rig, "gpu")
     assert (state.in_flight, state.waiting, state.batch) == (1, 6, 2)
     assert state.predicted_s > state.p50_s
     await asyncio.gather(*calls)
