@@ -104,7 +104,7 @@ def test_workers_killed_in_the_middle_of_a_scan_restrict_its_call(
 ) -> None:
     """The workers stand still, so that the scan is in its middle when they are killed."""
     tensor = {"name": "text", "datatype": "BYTES", "shape": [1, 1], "data": [SLOW[:2_000]]}
-    body = json.dumps({"inputs": [tensor]})
+    body = json.dumps({"inputs": [tensor], "parameters": {"truncate": "END"}})
     with _serving(outside, tmp_path, 20 * BUDGET_S) as house:
         wait_until(lambda: len(workers(house)) == 2 and is_clear(house), 60)
         victims = workers(house)
