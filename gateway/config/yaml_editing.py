@@ -24,14 +24,18 @@ _CANNOT = "this file is written in a way that cannot be changed by a command"
 
 
 def with_entry(text: str, section: str, name: str, entry: Mapping[str, Any]) -> str:
-    """`section` has the entry under `name`, where it had none. Raises ConfigError."""
+    """`section` has the entry under `name`. Raises ConfigError."""
     root = _root(text)
     pair = _pair(root, section)
     if pair is None:
         changed = _appended(text, {section: {name: entry}})
     elif isinstance(pair[1], yaml.MappingNode) and pair[1].value:
-        add = _added_in_flow if pair[1].flow_style else _added_in_block
-        changed = add(text, pair[1], name, entry)
+        if (own := _pair(pair[1], name)) is not None:
+            replace = _replaced_in_flow if pair[1].flow_style else _replaced
+            changed = replace(text, own, {name: dict(entry)})
+        else:
+            add = _added_in_flow if pair[1].flow_style else _added_in_block
+            changed = add(text, pair[1], name, entry)
     else:
         changed = _replaced(text, pair, {section: {name: entry}})
     before = _document(text)
@@ -151,10 +155,19 @@ def _added_in_flow(
     text: str, section: yaml.MappingNode, name: str, entry: Mapping[str, Any]
 ) -> str:
     end = _end(text, section.value[-1][1])
-    flow = yaml.safe_dump(
-        {name: dict(entry)}, sort_keys=False, default_flow_style=True, width=1 << 20
-    )
-    return f"{text[:end]}, {flow.strip()[1:-1]}{text[end:]}"
+    return f"{text[:end]}, {_flow({name: dict(entry)})}{text[end:]}"
+
+
+def _replaced_in_flow(text: str, pair: _Pair, document: Mapping[str, Any]) -> str:
+    start, end = pair[0].start_mark.index, _end(text, pair[1])
+    return f"{text[:start]}{_flow(document)}{text[end:]}"
+
+
+def _flow(document: Mapping[str, Any]) -> str:
+    """In one line, without the braces."""
+    return yaml.safe_dump(
+        dict(document), sort_keys=False, default_flow_style=True, width=1 << 20
+    ).strip()[1:-1]
 
 
 def _lines(document: Mapping[str, Any], indent: int, newline: str) -> str:

@@ -52,6 +52,24 @@ def test_an_entry_is_added_and_the_rest_stays(how: str) -> None:
     assert with_entry(text, "models", "new", ENTRY) == wanted
 
 
+REPLACED = {
+    "a block": (
+        "models:\n  new:\n    x: 1   # one\n\n  # what follows\n  b: {x: 2}\n",
+        "models:\n" + BLOCK.replace("new:", "new:   # one") + "\n  # what follows\n  b: {x: 2}\n",
+    ),
+    "a flow": (
+        "models: {a: {x: 1}, new: {x: 2}, b: 3} # c\n",
+        f"models: {{a: {{x: 1}}, {FLOW}, b: 3}} # c\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", REPLACED)
+def test_an_entry_takes_the_place_of_one_of_its_name(how: str) -> None:
+    text, wanted = REPLACED[how]
+    assert with_entry(text, "models", "new", ENTRY) == wanted
+
+
 REFUSED = {
     "an alias": "d: &d {a: 1}\nmodels: *d\n",
     "an alias elsewhere": "models: &m\n  a: {x: 1}\nother: *m\n",

@@ -17,7 +17,7 @@ from gateway.cli import console
 from gateway.cli.models import add_repository, chosen, reporting
 from gateway.cli.models.profile import bounded_count, can_draw
 from gateway.endpoints.triton import TritonServerError
-from gateway.models import declaration
+from gateway.models import versions
 from gateway.models.declaration import Declaration
 from gateway.models.failures import GateClosed, ModelCommandFailed, WrongModel
 from gateway.models.profiling.search import ChoiceTrial, ServingChoice, trial
@@ -62,7 +62,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def execute(args: argparse.Namespace) -> int:
     (directory,) = chosen(args.repository, [args.name])
-    declared = declaration.load(directory / declaration.FILE)
+    declared = versions.declared(directory)
     if args.plot is not None and not can_draw(args.plot):
         return 2
     if too_large := [rows for rows in args.batch if rows > declared.max_batch]:

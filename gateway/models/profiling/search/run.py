@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from gateway.config import ConfigError
+from gateway.config import ConfigError, yaml_editing
 from gateway.core import ambient
-from gateway.models import configs, declaration
+from gateway.models import configs, declaration, versions
 from gateway.models.declaration import Declaration
-from gateway.models.declaration.rewriting import Values, rewritten
 from gateway.models.declaration.serving import ServingTarget
 from gateway.models.failures import WrongModel
 from gateway.models.profiling.search import ChoiceTrial, ServingChoice
@@ -19,6 +19,8 @@ from gateway.models.profiling.search.space import SearchSpace
 from gateway.models.profiling.search.trial import measured
 
 _LEFT = 2 + MOST_CONFIRMED  # trials that must fit in what is left: one more, and those that confirm
+
+_TARGETS = "targets"
 
 Progress = Callable[[ServingChoice, float], None]
 """Called with the choice that is tried and the seconds since the beginning."""
@@ -76,32 +78,39 @@ class ModelSearch:
 def keep(directory: Path, declared: Declaration, choice: ServingChoice) -> list[Path]:
     """Write the choice into model.yaml, in one step, and the configs that follow from it. Returns
     what was changed. Raises WrongModel where model.yaml is not written so that it can be."""
-    path, wanted = directory / declaration.FILE, choice.applied(declared)
+    path, wanted = versions.declaration_file(directory), choice.applied(declared)
     values = _values(declared, wanted)
+
+    def changed(text: str) -> str:
+        for section, value in values.items():
+            if section == _TARGETS:
+                text = yaml_editing.with_entry(text, section, ServingTarget.EMBEDDED.value, value)
+            else:
+                text = yaml_editing.with_key(text, section, value)
+        if declaration.parse(text, str(path)).model_dump() != wanted.model_dump():
+            raise ConfigError(str(path))
+        return text
+
     try:
-        text = rewritten(path.read_text(encoding="utf-8"), values)
-        changed = declaration.parse(text, str(path))
-    except (KeyError, ConfigError):
-        changed = None
-    if changed is None or changed.model_dump() != wanted.model_dump():
-        lines = "; ".join(f"{'.'.join(keys)}: {value}" for keys, value in values.items())
-        raise WrongModel(f"{path}: cannot be changed by a command; write into it: {lines}")
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-    return [path, *configs.write(directory, changed)]
+        yaml_editing.rewrite(path, changed)
+    except ConfigError:
+        lines = "; ".join(f"{section}: {value}" for section, value in values.items())
+        raise WrongModel(
+            f"{path}: cannot be changed by a command; write into it: {lines}"
+        ) from None
+    return [path, *configs.write(directory, wanted)]
 
 
-def _values(declared: Declaration, wanted: Declaration) -> Values:
-    """Those that differ."""
+def _values(declared: Declaration, wanted: Declaration) -> dict[str, Any]:
+    """Those that differ; of the targets, that of the embedded server."""
     embedded = ServingTarget.EMBEDDED
     sections = {
-        ("targets", embedded.value): (declared.targets[embedded], wanted.targets[embedded]),
-        ("batching",): (declared.batching, wanted.batching),
-        ("batch",): (declared.batch, wanted.batch),
+        _TARGETS: (declared.targets[embedded], wanted.targets[embedded]),
+        "batching": (declared.batching, wanted.batching),
+        "batch": (declared.batch, wanted.batch),
     }
     return {
-        keys: after.model_dump(mode="json", exclude_defaults=True)
-        for keys, (before, after) in sections.items()
+        section: after.model_dump(mode="json", exclude_defaults=True)
+        for section, (before, after) in sections.items()
         if after is not None and after != before
     }

@@ -72,12 +72,9 @@ def test_the_choice_is_declared_and_the_configs_follow(directory: Path) -> None:
 
 def test_a_declaration_that_cannot_be_changed_stays(directory: Path) -> None:
     path = directory / FILE
-    text = path.read_text().replace("targets:\n", "targets: &served\n")
-    path.write_text(
-        text.replace("  embedded: {backend: python}\n", "  <<: {embedded: {backend: python}}\n")
-    )
+    path.write_text(path.read_text() + "...\n")  # behind which nothing is read
     before = path.read_text()
-    with pytest.raises(WrongModel, match=r"write into it: targets\.embedded"):
+    with pytest.raises(WrongModel, match="write into it: .*batching: {"):
         keep(directory, of(directory), CHOICE)
     assert path.read_text() == before
 
