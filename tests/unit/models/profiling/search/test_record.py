@@ -74,7 +74,7 @@ def test_a_declaration_that_cannot_be_changed_stays(directory: Path) -> None:
     path = directory / FILE
     path.write_text(path.read_text() + "...\n")  # behind which nothing is read
     before = path.read_text()
-    with pytest.raises(WrongModel, match="write into it: .*batching: {"):
+    with pytest.raises(WrongModel, match=r"write into it: .*batching: \{"):
         keep(directory, of(directory), CHOICE)
     assert path.read_text() == before
 
