@@ -41,7 +41,7 @@ BY = 1_795_000_000.0  # a moment of 2026
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What came of every file."""
+    """The outcome for every file."""
 
     repository: Path
     files: dict[str, Path]

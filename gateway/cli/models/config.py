@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(args: argparse.Namespace, directory: Path) -> list[str]:
-    """Servers that run over the repository take the model anew, as far as they can be told."""
+    """Servers that run over the repository load the model anew, as far as they can be asked to."""
     there = versions.versions(directory)
     loaded = []
     for server in registry.find_servers(args)() if there else []:

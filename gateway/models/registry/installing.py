@@ -159,7 +159,7 @@ def roll_back(
 
 
 def take_out(workshop: Workshop, numbers: Sequence[int]) -> None:
-    """The next server to start serves what is left; none that runs is told."""
+    """The next server to start serves what is left; running ones are not notified."""
     with _configs_following(workshop):
         for version in numbers:
             workshop.take_out(version)

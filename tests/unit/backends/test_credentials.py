@@ -234,7 +234,7 @@ async def test_the_words_of_a_refusal_do_not_repeat_the_token(server: Server) ->
 
 
 class Issuer:
-    """Tokens of a life, on the clock of the test; fails while it is told to."""
+    """Tokens of a life, on the clock of the test; none while `fails` is set."""
 
     def __init__(self, life_s: float | None) -> None:
         self.life_s, self.asked, self.fails = life_s, 0, False
