@@ -202,7 +202,7 @@ class InferenceRequest:
     surrogates: bool = False  # they stand in it in the place of what was found in another call
     held: AnswerShare | None = field(default=None, repr=False, compare=False)
     """What is held of its answer, counted; its front closes it. None: nobody counts."""
-    caller: str = ""  # the name of its caller's credential; empty: nobody said who calls
+    caller: str = ""  # the name of its caller's credential; empty: the caller has no credential
 
     @property
     def record_id(self) -> str:

@@ -158,7 +158,7 @@ def _as_json(built: build.BuildResult) -> dict[str, Any]:
 
 
 def _optional(wanted: Sequence[str] | None, builders: Sequence[EngineBuilder]) -> set[str]:
-    """Builders that nobody asked for by name."""
+    """Builders that the command line does not name."""
     return {builder.name for builder in builders} if wanted is None else set()
 
 

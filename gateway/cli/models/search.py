@@ -1,6 +1,6 @@
 """`spillway models search`: the instances, threads, precision and batching that serve a model best.
 
-Each choice is measured at an embedded Triton of its own. What was measured is kept beside the
+Each choice is measured at an embedded Triton of its own. Measurements are saved next to the
 model, so that an interrupted search goes on where it was.
 """
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
+from gateway.config import external_addresses
 from gateway.config.section import Contradiction, Section
 
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _URL = r"^https?://[!-~]+$"
+
+
+def is_confidential(url: str) -> bool:
+    """Whether secrets may go there: over TLS (RFC 6749, section 3.2), or within this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or external_addresses.is_loopback(parts.hostname or "")
 
 
 class CredentialSettings(Section):
@@ -18,7 +26,7 @@ class CredentialSettings(Section):
 
     file: Path | None = Field(None, description="holds the key or token; read again as it changes")
     token_url: Annotated[str, Field(pattern=_URL)] | None = Field(
-        None, description="an OAuth 2.0 token endpoint, asked with client_id and client_secret"
+        None, description="an OAuth 2.0 token endpoint, called with client_id and client_secret"
     )
     client_id: str = ""
     client_secret: SecretStr | None = None
@@ -40,7 +48,11 @@ class CredentialSettings(Section):
                 key = "client_id" if self.client_id else "client_secret"
                 raise Contradiction((key,), "goes with token_url alone; drop it")
         elif not self.client_id or self.client_secret is None:
-            raise Contradiction(("token_url",), "needs client_id and client_secret beside it")
+            raise Contradiction(("token_url",), "needs client_id and client_secret")
+        if self.token_url is not None and not is_confidential(self.token_url):
+            raise Contradiction(
+                ("token_url",), "client_secret would go there unencrypted; use https"
+            )
         if self.file is not None and self.scope:
             raise Contradiction(("scope",), "a file's token has its own; drop it")
         return self

@@ -64,7 +64,7 @@ class EndpointSettings(Section):
     provider: ProviderName | None = Field(
         None, description="whose API it has; or the path of a description of your own (.yaml)"
     )
-    query: dict[str, str] = Field({}, description="of its calls; beside what its provider asks for")
+    query: dict[str, str] = Field({}, description="of its calls, in addition to its provider's")
     url: str | None = Field(None, description="base URL of its HTTP side, e.g. http://gpu-1:8000")
     grpc: str | None = Field(None, description="host:port of its gRPC side")
     grpc_tls: bool = False
@@ -164,7 +164,7 @@ class EndpointSettings(Section):
                     ("credential",), f"an endpoint of kind {kind.name} has api_key alone; drop it"
                 )
             if self.api_key is not None:
-                raise Contradiction(("credential",), "stands beside api_key; drop one of both")
+                raise Contradiction(("credential",), "contradicts api_key; drop one of both")
         if self.provider is None and self.query:
             raise Contradiction(("query",), "only endpoints with a provider have one; drop it")
         if self.provider is not None and kind.provider is None:

@@ -1,6 +1,6 @@
 """Tokens that endpoints are shown with each call, and that are renewed in time.
 
-Health probes drive the renewal, which runs beside the calls: none of them waits for a token. An
+Health probes start the renewal, which runs in a task of its own: no call waits for a token. An
 endpoint without a valid one is down. A credential belongs to one endpoint and goes nowhere else.
 """
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
@@ -17,6 +18,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from gateway.config import ConfigError, EndpointSettings
+from gateway.config.sections.credentials import is_confidential
 from gateway.core import ambient
 from gateway.endpoints.credentials.renewal import AccessToken, NotIssued, RenewedToken
 from gateway.protocols.tls import TlsFiles, client_context
@@ -104,6 +106,8 @@ class ServiceAccount:
             url, email = document["token_uri"], document["client_email"]
             key = RSAKey.import_key(document["private_key"])
             header = {"alg": "RS256", "typ": "JWT", "kid": document["private_key_id"]}
+            if not is_confidential(url):
+                raise NotIssued(f"{self._path}: its token_uri is neither https nor this machine's")
             now_s = int(ambient.wall_s())
             claims = {
                 "iss": email, "scope": self._scope, "aud": url, "iat": now_s,
@@ -119,6 +123,7 @@ class TokenEndpoint:
 
     def __init__(self, url: str, tls: Callable[[], ssl.SSLContext]) -> None:
         self._url = url
+        self._host = urlsplit(url).hostname  # for messages: the rest may hold a secret
         self._tls = tls
 
     async def token(self, form: Mapping[str, str]) -> AccessToken:
@@ -126,14 +131,14 @@ class TokenEndpoint:
         try:
             status, body = await self._answer(form)
         except (httpx.HTTPError, ssl.SSLError) as exc:
-            raise NotIssued(f"{self._url}: {type(exc).__name__}") from None
+            raise NotIssued(f"{self._host}: {type(exc).__name__}") from None
         fields = _fields(body)
         token = fields.get("access_token")
         if status != 200 or not isinstance(token, str):
-            raise NotIssued(f"{self._url} answered {status}{_error(fields)}")
+            raise NotIssued(f"{self._host} answered {status}{_error(fields)}")
         kind = fields.get("token_type", "bearer")
         if not isinstance(kind, str) or kind.lower() != "bearer":
-            raise NotIssued(f"{self._url} issued a token that is no bearer token")
+            raise NotIssued(f"{self._host} issued a token that is no bearer token")
         return AccessToken(token, _life_s(fields.get("expires_in")))
 
     async def _answer(self, form: Mapping[str, str]) -> tuple[int, bytes]:

@@ -24,7 +24,7 @@ _TOKEN = re.compile("[!-~]{1,16384}")  # RFC 6750 has less; what goes into a hea
 @dataclass(frozen=True, slots=True)
 class AccessToken:
     text: str = field(repr=False)
-    life_s: float | None = None  # from when it was asked for; None: until another one is there
+    life_s: float | None = None  # from the request on; None: until another one replaces it
 
 
 class NotIssued(Exception):

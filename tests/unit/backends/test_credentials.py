@@ -209,7 +209,8 @@ async def test_a_refusal_is_logged_by_its_code_alone(
         assert not await there.ready()
         await asyncio.sleep(0.01)
     await there.aclose()
-    assert "/token answered 401: invalid_client" in caplog.text
+    assert "127.0.0.1 answered 401: invalid_client" in caplog.text
+    assert "/token" not in caplog.text  # an address may hold a secret
     assert "s3cret" not in caplog.text
 
 
@@ -328,7 +329,11 @@ def test_the_same_token_is_the_same_version() -> None:
     [
         ("{}", "needs exactly one of file, token_url, service_account"),
         ("{file: a, service_account: b}", "needs exactly one of"),
-        ('{token_url: "http://a"}', "needs client_id and client_secret beside it"),
+        ('{token_url: "http://a"}', "needs client_id and client_secret"),
+        (
+            '{token_url: "http://issuer.example", client_id: b, client_secret: "${SECRET}"}',
+            "credential.token_url: client_secret would go there unencrypted; use https",
+        ),
         ("{file: a, client_id: b}", "credential.client_id: goes with token_url alone"),
         ("{file: a, scope: b}", "credential.scope: a file's token has its own"),
         ('{token_url: "http://a", client_id: b, client_secret: plain}', "secrets stand in the env"),
@@ -341,10 +346,19 @@ def test_what_cannot_be_is_explained(credential: str, message: str) -> None:
 
 
 def test_a_credential_stands_in_the_place_of_a_key() -> None:
-    with pytest.raises(ConfigError, match="stands beside api_key; drop one of both"):
+    with pytest.raises(ConfigError, match="contradicts api_key; drop one of both"):
         connector('provider: openai, api_key: "${SECRET}", credential: {file: a}')
     with pytest.raises(ConfigError, match="an endpoint of kind kserve has api_key alone"):
         connector('kind: kserve, url: "http://a", credential: {file: a}')
+
+
+def test_a_service_account_signs_for_no_address_without_tls(tmp_path: Path) -> None:
+    key = RSAKey.generate_key(2048).as_pem(private=True).decode()
+    account = tmp_path / "key.json"
+    fields = {"private_key": key, "private_key_id": "k", "client_email": "a@b"}
+    account.write_text(json.dumps({**fields, "token_uri": "http://issuer.example/token"}))
+    with pytest.raises(ConfigError, match="its token_uri is neither https nor this machine"):
+        connector(f"provider: openai, credential: {{service_account: {account}}}")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """An embeddings call for a model that turns texts into vectors, and its answer.
 
-How longer texts are cut is said in the words of text-embeddings-inference, NIM and Cohere
+Parameters that cut longer texts are named as in text-embeddings-inference, NIM and Cohere
 (`truncate`) or of vLLM (`truncate_prompt_tokens`); the model gets it as parameters of its request.
 """
 

@@ -1,7 +1,7 @@
 """The search for how to serve a model: precision, instances, threads, and batching.
 
 `space` says what may be tried, `climb` in which order and what wins, `trial` measures one choice at
-a Triton of its own, `record` keeps what was measured beside the model, `picture` draws it.
+a Triton of its own, `record` saves the measurements next to the model, `picture` draws them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Progress = Callable[[ServingChoice, float], None]
 
 
 class ModelSearch:
-    """The trials of one model. What is measured is kept at once."""
+    """The trials of one model. Each measurement is saved at once."""
 
     def __init__(
         self,

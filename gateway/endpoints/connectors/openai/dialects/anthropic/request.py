@@ -192,7 +192,7 @@ def _tool(tool: JsonDocument) -> JsonDocument:
 
 
 def _tool_choice(choice: Any, parallel: bool | None) -> JsonDocument | None:
-    """None: the model decides, and may call several, as it does unless it is told otherwise."""
+    """None: the model decides, and may call several, as it does unless the call says otherwise."""
     made: JsonDocument = {"type": "auto"}
     if isinstance(choice, Mapping):
         made = {"type": "tool", "name": choice["function"]["name"]}
@@ -204,7 +204,7 @@ def _tool_choice(choice: Any, parallel: bool | None) -> JsonDocument | None:
 
 
 def _schema(stated: JsonDocument) -> JsonDocument:
-    """With its name and what is said about it, which have no fields of their own there."""
+    """With its name and its description, which have no fields of their own there."""
     schema, words = stated["schema"], stated.get("description")
     made = {"title": name, **schema} if (name := stated.get("name")) else dict(schema)
     if words:
