@@ -252,6 +252,7 @@ class Reply:
     content: list[Document] = field(default_factory=list)
     stop_reason: str = "end_turn"
     usage: Document = field(default_factory=lambda: {"input_tokens": 7, "output_tokens": 5})
+    stop_sequence: str | None = None
     status: int = 200
     error: str = ""  # its kind
     headers: Document = field(default_factory=dict)
@@ -356,7 +357,8 @@ class _Handler(BaseHTTPRequestHandler):
 def message_of(reply: Reply, content: list[Document], reason: str | None) -> Document:
     return {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test",
-        "content": content, "stop_reason": reason, "stop_sequence": None, "usage": reply.usage,
+        "content": content, "stop_reason": reason, "stop_sequence": reply.stop_sequence,
+        "usage": reply.usage,
     }  # fmt: skip
 
 
@@ -370,7 +372,7 @@ def stream_events(reply: Reply) -> list[Document]:
         events.append({"type": "content_block_start", "index": at, "content_block": empty})
         events += [{"type": "content_block_delta", "index": at, "delta": each} for each in pieces]
         events.append({"type": "content_block_stop", "index": at})
-    end = {"stop_reason": reply.stop_reason, "stop_sequence": None}
+    end = {"stop_reason": reply.stop_reason, "stop_sequence": reply.stop_sequence}
     counts = {"output_tokens": reply.usage["output_tokens"]}
     return [
         *events,

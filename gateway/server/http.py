@@ -42,6 +42,12 @@ _log = logging.getLogger("gateway.protocols.http")
 _IDS = ("x-request-id", "traceparent")
 _LASTING = "/console"  # who looks at it does so for hours, and whatever the settings are
 
+EVENT_LINES = (
+    "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
+    "x-accel-buffering: no\r\n"  # a proxy that buffers would hold the first token back
+)
+"""In the head of a stream of events."""
+
 ErrorResponse = Callable[[GatewayError, RequestContext], Response]
 """A failure in the shape of one protocol."""
 

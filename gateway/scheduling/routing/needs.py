@@ -33,9 +33,13 @@ def lacking(
 ) -> CapabilityNeed | None:
     """The first need of the call that the endpoint does not serve; None: it serves the call."""
     call = request.payload
-    if not isinstance(call, DocumentCall) or not limited(endpoint, served):
+    if not isinstance(call, DocumentCall):
         return None
     kind = KINDS[endpoint.kind]
+    if call.translation is not None and kind.unsaid is None and call.translation.unsaid:
+        return call.translation.unsaid[0]  # guard: S13.unsaid-fields
+    if not limited(endpoint, served):
+        return None
     for need in needs(call):
         if need.capability not in kind.capabilities or need.capability in served.lacks:
             return need

@@ -58,7 +58,7 @@ USAGE = {"input_tokens": 7, "cache_read_input_tokens": 100, "cache_creation_inpu
          "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}  # fmt: skip
 COUNTED = {
     "prompt_tokens": 127, "completion_tokens": 9, "total_tokens": 136,
-    "prompt_tokens_details": {"cached_tokens": 100},
+    "prompt_tokens_details": {"cached_tokens": 100, "cache_creation_tokens": 20},
     "completion_tokens_details": {"reasoning_tokens": 4},
 }  # fmt: skip
 THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}

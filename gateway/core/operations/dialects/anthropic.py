@@ -18,6 +18,7 @@ from gateway.core.operations.capabilities import (
     is_set,
     other_than,
 )
+from gateway.core.operations.dialects.anthropic_schemas import is_schema
 from gateway.core.operations.spec import CapabilityNeed, Row
 
 OFFERED: Final = frozenset({"tools", "structured_output", "parts", "reasoning"})
@@ -30,15 +31,22 @@ THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": (
 """The fields of blocks that tell what a model thought."""
 _SPEAKERS: Final = frozenset({*SYSTEM, "user", "assistant"})
 _EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+_THINKING: Final[Mapping[str, tuple[str, ...]]] = {
+    "adaptive": ("display",),
+    "enabled": ("budget_tokens", "display"),
+    "between_tools": (),
+    "disabled": (),
+}
+_LEAST_BUDGET: Final = 1024
 _FORCES: Final = ("required", "function")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LONGEST_USER: Final = 256
 _TEXTS: Final = frozenset({"text", "refusal"})
 _KEYS: Final = {
-    "text": frozenset({"type", "text", "cache_control"}),
+    "text": frozenset({"type", "text", "cache_control", "document"}),
     "refusal": frozenset({"type", "refusal"}),
     "image_url": frozenset({"type", "image_url", "cache_control"}),
-    "file": frozenset({"type", "file", "cache_control"}),
+    "file": frozenset({"type", "file", "cache_control", "context"}),
 }
 _MESSAGE_KEYS: Final = frozenset({"role", "content", "cache_control"})
 _ROLE_KEYS: Final = {
@@ -46,19 +54,11 @@ _ROLE_KEYS: Final = {
     "system": _MESSAGE_KEYS,
     "developer": _MESSAGE_KEYS,
     "assistant": _MESSAGE_KEYS | {"tool_calls", "refusal", "reasoning_content", "thinking_blocks"},
-    "tool": _MESSAGE_KEYS | {"tool_call_id"},
+    "tool": _MESSAGE_KEYS | {"tool_call_id", "is_error"},
 }
-_CALL_KEYS: Final = frozenset({"id", "type", "function", "index"})
+_CALL_KEYS: Final = frozenset({"id", "type", "function", "index", "cache_control"})
 _FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
 """With what the openai SDK adds to a call that it has read."""
-_SCHEMA_KEYS: Final = frozenset(
-    ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
-     "allOf", "$ref", "$defs", "definitions", "description", "title", "default", "format",
-     "minItems")
-)  # fmt: skip
-_FORMATS: Final = frozenset(
-    ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
-)
 
 
 def is_blank(text: Any) -> bool:
@@ -91,6 +91,18 @@ def _no_stream_options(value: Any) -> bool:
     )
 
 
+def _no_thinking(value: Any) -> bool:
+    if value is None:
+        return False
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    keys = _THINKING.get(kind) if isinstance(kind, str) else None
+    if keys is None or not value.keys() <= {"type", *keys}:
+        return True
+    budget = value.get("budget_tokens", None if kind == "enabled" else _LEAST_BUDGET)
+    shown = value.get("display") in (None, "summarized", "omitted")
+    return not shown or type(budget) is not int or budget < _LEAST_BUDGET
+
+
 def _no_tools(value: Any) -> bool:
     return value is not None and not (isinstance(value, list) and all(map(_is_tool, value)))
 
@@ -108,7 +120,7 @@ def _is_tool(tool: Any) -> bool:
         and isinstance(function.get("description", ""), str | None)
         and isinstance(function.get("strict"), bool | None)
         and (schema is None or _is_object(schema))
-        and (not function.get("strict") or _is_schema(json_schema.plain(schema), 0))
+        and (not function.get("strict") or is_schema(json_schema.plain(schema), 0))
         and _is_cache_mark(tool.get("cache_control"))
     )
 
@@ -119,6 +131,10 @@ def _is_name(name: Any) -> bool:
 
 def _is_object(schema: Any) -> bool:
     return isinstance(schema, Mapping) and schema.get("type", "object") == "object"
+
+
+def _no_cache_mark(value: Any) -> bool:
+    return not _is_cache_mark(value)
 
 
 def _is_cache_mark(value: Any) -> bool:
@@ -153,37 +169,7 @@ def _no_format(value: Any) -> bool:
         return True  # any JSON: it takes a schema
     stated = value.get("json_schema")
     schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not isinstance(schema, Mapping) or not _is_schema(json_schema.plain(schema), 0)
-
-
-def _is_schema(schema: Any, depth: int) -> bool:
-    """Whether answers can be held to all that the schema says."""
-    if (
-        not isinstance(schema, Mapping)
-        or depth > json_schema.DEEPEST
-        or not schema.keys() <= _SCHEMA_KEYS
-    ):
-        return False
-    kinds = schema.get("type")
-    objects = "properties" in schema or "object" in (kinds if isinstance(kinds, list) else [kinds])
-    if objects and schema.get("additionalProperties") is not False:
-        return False
-    if schema.get("format", "uuid") not in _FORMATS or schema.get("minItems", 0) not in (0, 1):
-        return False
-    inner: list[Any] = []
-    for key in ("properties", "$defs", "definitions"):
-        value = schema.get(key, {})
-        if not isinstance(value, Mapping):
-            return False
-        inner.extend(value.values())
-    for key in ("anyOf", "allOf"):
-        value = schema.get(key, [])
-        if not isinstance(value, list):
-            return False
-        inner.extend(value)
-    if "items" in schema:
-        inner.append(schema["items"])
-    return all(_is_schema(each, depth + 1) for each in inner)
+    return not isinstance(schema, Mapping) or not is_schema(json_schema.plain(schema), 0)
 
 
 _FIELDS: Final[Mapping[str, Row]] = {
@@ -210,6 +196,8 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "max_tool_calls": ("other", is_given),
     "response_format": ("other", _no_format),
     "reasoning_effort": ("other", other_than("none", *_EFFORTS)),
+    "thinking": ("other", _no_thinking),
+    "cache_control": ("other", _no_cache_mark),
     "verbosity": ("other", other_than("medium")),
 }
 """The capability that a field needs, and for which of its values."""
@@ -230,13 +218,17 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
         or is_limited(document.get("top_k"))
         or _forces_tool(document.get("tool_choice"))
     ):
-        yield CapabilityNeed("other", "reasoning_effort")
+        yield CapabilityNeed("other", "thinking" if "thinking" in document else "reasoning_effort")
     yield from _message_needs(document.get("messages"))
 
 
 def thinks(document: Mapping[str, Any]) -> bool:
-    """Whether the caller asks for thinking before the answer."""
-    return document.get("reasoning_effort") in _EFFORTS
+    """Whether the caller asks for thinking before the answer: by `thinking` where the call has it,
+    which is then apart from the effort."""
+    if "thinking" not in document:
+        return document.get("reasoning_effort") in _EFFORTS
+    stated = document["thinking"]
+    return isinstance(stated, Mapping) and stated.get("type") in ("adaptive", "enabled")
 
 
 def is_limited(top_k: Any) -> bool:
@@ -313,7 +305,7 @@ def _is_thought(block: Any) -> bool:
     fields = THOUGHTS.get(kind) if isinstance(kind, str) else None
     if fields is None or not block.keys() <= {"type", "index", *fields}:
         return False
-    return all(isinstance(block.get(name), str) for name in fields)
+    return all(isinstance(block.get(name), str) for name in fields) and block[fields[-1]] != ""
 
 
 def _is_tool_call(call: Any) -> bool:
@@ -323,6 +315,7 @@ def _is_tool_call(call: Any) -> bool:
         and call.keys() <= _CALL_KEYS
         and function.keys() <= _FUNCTION_KEYS
         and call.get("type", "function") == "function"
+        and _is_cache_mark(call.get("cache_control"))
         and isinstance(call.get("id"), str)
         and call["id"] != ""
         and _is_name(function.get("name"))
@@ -351,8 +344,15 @@ def _is_part(part: Any, role: str) -> bool:
     if kind in _TEXTS:
         text = part.get(kind)
         spoken = kind == "text" or role == "assistant"
-        return spoken and isinstance(text, str) and not is_blank(text)
+        return (
+            spoken
+            and isinstance(text, str)
+            and not is_blank(text)
+            and (not part.get("document") or _is_text_document(part["document"], role))
+        )
     if role not in ("user", "tool"):
+        return False
+    if not isinstance(part.get("context"), str | None):
         return False
     return _is_image(part.get(kind)) if kind == "image_url" else _is_file(part.get(kind))
 
@@ -367,12 +367,22 @@ def _is_image(image: Any) -> bool:
 
 
 def _is_file(file: Any) -> bool:
-    if not isinstance(file, Mapping) or not isinstance(url := file.get("file_data"), str):
+    if not isinstance(file, Mapping) or not isinstance(file.get("filename"), str | None):
         return False
-    data, name = DATA_URL.match(url), file.get("filename")
+    url = file.get("file_url")
+    if url is not None:
+        keys = {"file_url", "filename"}
+        return isinstance(url, str) and url.startswith("https://") and file.keys() <= keys
+    url = file.get("file_data")
+    data = DATA_URL.match(url) if isinstance(url, str) else None
+    return data is not None and data[1] == PDF and file.keys() <= {"file_data", "filename"}
+
+
+def _is_text_document(stated: Any, role: str) -> bool:
+    """Of a text that is a document: its title and what it is, both if they are known."""
     return (
-        data is not None
-        and data[1] == PDF
-        and isinstance(name, str | None)
-        and file.keys() <= {"file_data", "filename"}
+        role in ("user", "tool")
+        and isinstance(stated, Mapping)
+        and stated.keys() <= {"type", "title", "context"}
+        and all(isinstance(value, str) for value in stated.values())
     )

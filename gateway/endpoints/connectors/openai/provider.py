@@ -25,10 +25,17 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
+from gateway.core.operations.dialects.openai import spoken
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import JsonBody, OneFrame
-from gateway.core.types import AT_ONCE_BYTES, DocumentCall, InferenceRequest, ServedModel
+from gateway.core.types import (
+    AT_ONCE_BYTES,
+    DocumentCall,
+    InferenceRequest,
+    JsonDocument,
+    ServedModel,
+)
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.event_stream import (
     AnswerBounds,
@@ -123,7 +130,8 @@ class OpenAiConnector:
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
         if self._credential is not None:
             self._authorize(self._credential)
-        document = self._document(call, served)
+        chat = call.document if call.translation is None else spoken(call.document)[0]
+        document = self._document(chat, served)
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
@@ -141,8 +149,8 @@ class OpenAiConnector:
                 header = self._provider.authorization
             self._begin_with({**self._given, **header.headers(token)})
 
-    def _document(self, call: DocumentCall, served: ServedModel) -> dict[str, Any]:
-        document, provider = call.document, self._provider
+    def _document(self, document: JsonDocument, served: ServedModel) -> JsonDocument:
+        provider = self._provider
         if provider is None:
             return {**document, "model": served.model}
         for name, other in provider.renames.items():
@@ -167,7 +175,8 @@ class OpenAiConnector:
             await response.aclose()
             if not self._usage.refused(response.status, refusal, call, model):
                 raise self._failure(response.status, response.headers, refusal)
-        return await self._events(response, request, call.operation, wanted is not document)
+        without_usage = wanted is not document and call.translation is None
+        return await self._events(response, request, call.operation, without_usage)
 
     async def _open_at_length(
         self,

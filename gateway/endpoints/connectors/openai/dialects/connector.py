@@ -55,7 +55,7 @@ class TranslatingConnector(OpenAiConnector):
             raise UpstreamRefused("an endpoint with an API of its own serves chats alone")
         if self._credential is not None:
             self._authorize(self._credential)
-        document = self._document(call, served)
+        document = self._document(call.document, served)
         written = partial(self._dialect.body, document, served, call.streamed)
         if call.size > AT_ONCE_BYTES:
             return self._open_at_length(written, request, call, served.model)
@@ -78,8 +78,10 @@ class TranslatingConnector(OpenAiConnector):
         without_usage: bool,
     ) -> EventStream:
         call = request.payload
-        options = call.document.get("stream_options") if isinstance(call, DocumentCall) else None
-        events = self._dialect.events(bool(options and options.get("include_usage")))
+        assert isinstance(call, DocumentCall)
+        options = call.document.get("stream_options") or {}
+        usage_wanted = call.translation is not None or bool(options.get("include_usage"))
+        events = self._dialect.events(usage_wanted)
         return EventStream(
             response, operation, self._bounds, self._words, False, request.held, events
         )

@@ -23,6 +23,7 @@ FINISHES: Final = {
     "refusal": "content_filter",
 }
 """Why an answer ends, in either dialect."""
+_ONLY_THERE: Final = frozenset({"stop_sequence", "pause_turn", "model_context_window_exceeded"})
 
 
 def completion(body: bytes, words: ProviderWords) -> JsonDocument:
@@ -44,7 +45,7 @@ def completion(body: bytes, words: ProviderWords) -> JsonDocument:
                 "index": 0,
                 "message": _message(content, refusal(message)),
                 "logprobs": None,
-                "finish_reason": finish(message.get("stop_reason")),
+                **ending(message),
             }
         ],
         "usage": usage_document(usage if isinstance(usage, dict) else {}),
@@ -61,9 +62,19 @@ def head(message: Mapping[str, Any], kind: str) -> JsonDocument:
     }
 
 
-def finish(reason: Any) -> str:
-    """A reason that nobody knows ends the answer as any other."""
-    return FINISHES.get(reason, "stop") if isinstance(reason, str) else "stop"
+def ending(document: Mapping[str, Any]) -> JsonDocument:
+    """Why an answer ends, as a choice says it. A reason that a chat has no word for stands beside
+    it under OpenRouter's name, and the sequence that stopped it under vLLM's. A reason that nobody
+    knows ends the answer as any other."""
+    reason, stopped = document.get("stop_reason"), document.get("stop_sequence")
+    if not isinstance(reason, str) or reason not in FINISHES:
+        return {"finish_reason": "stop"}
+    made: JsonDocument = {"finish_reason": FINISHES[reason]}
+    if reason in _ONLY_THERE:
+        made["native_finish_reason"] = reason
+    if isinstance(stopped, str):
+        made["stop_reason"] = stopped
+    return made
 
 
 def refusal(document: Mapping[str, Any]) -> str | None:
@@ -76,13 +87,17 @@ def refusal(document: Mapping[str, Any]) -> str | None:
 def usage_document(usage: Mapping[str, Any]) -> JsonDocument:
     """The input there is what was neither read from the cache nor written to it."""
     cached = _count(usage, "cache_read_input_tokens")
-    given = _count(usage, "input_tokens") + _count(usage, "cache_creation_input_tokens") + cached
+    stored = _count(usage, "cache_creation_input_tokens")
+    given = _count(usage, "input_tokens") + stored + cached
     written = _count(usage, "output_tokens")
+    parts = {"cached_tokens": cached}
+    if stored:
+        parts["cache_creation_tokens"] = stored
     made: JsonDocument = {
         "prompt_tokens": given,
         "completion_tokens": written,
         "total_tokens": given + written,
-        "prompt_tokens_details": {"cached_tokens": cached},
+        "prompt_tokens_details": parts,
     }
     details = usage.get("output_tokens_details")
     if isinstance(details, dict):

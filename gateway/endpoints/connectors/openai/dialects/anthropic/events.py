@@ -11,7 +11,7 @@ from gateway.core.reply import ServerEvent
 from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.dialects.anthropic.answer import (
-    finish,
+    ending,
     head,
     refusal,
     unknown_block,
@@ -125,7 +125,7 @@ class MessageEvents:
             return b""
         text = refusal(end)
         delta = {"refusal": text} if text else {}
-        return self._chunk(dumps(delta), dumps(finish(end["stop_reason"])))
+        return self._chunk(dumps(delta), dumps(ending(end))[1:-1])
 
     def _note_usage(self, usage: Any) -> None:
         """Later counts take the place of earlier ones."""
@@ -145,10 +145,10 @@ class MessageEvents:
     def _call(self, fields: JsonDocument) -> bytes:
         return self._chunk(dumps({"tool_calls": [{"index": self._calls - 1, **fields}]}))
 
-    def _chunk(self, delta: bytes, reason: bytes = b"null") -> bytes:
-        """Of both in JSON."""
-        return b'%b,"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]}' % (
-            self._begun(), delta, reason,
+    def _chunk(self, delta: bytes, end: bytes = b'"finish_reason":null') -> bytes:
+        """Of both in JSON; `end`: members of the choice."""
+        return b'%b,"choices":[{"index":0,"delta":%b,"logprobs":null,%b}]}' % (
+            self._begun(), delta, end,
         )  # fmt: skip
 
     def _begun(self) -> bytes:
