@@ -302,7 +302,9 @@ def chunks(reply: ChatReply, usage: bool) -> list[Document]:
         deltas.append({"tool_calls": [{**call, "index": at, "function": function}]})
         for piece in _split(call["function"]["arguments"], reply.piece):
             deltas.append({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[Document] = [
+        {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
+    ]
     choices.append({"index": 0, "delta": {}, "finish_reason": reply.finish_reason, **reply.choice})
     head = _head("chat.completion.chunk")
     made = [{**head, "choices": [choice]} for choice in choices]
