@@ -174,6 +174,7 @@ class MessageWriter:
             if arguments := call.arguments[call.written :]:
                 call.written = len(call.arguments)
                 written += self._text(arguments)
+            # guard: S13.one-block -> if False:
             if not last and (call.position + 1 == len(self._calls) or not call.is_whole()):
                 break
             self._ended = call.position + 1
