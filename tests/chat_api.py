@@ -94,6 +94,12 @@ class AssistantMessage(_Exact):
     reasoning_content: StrictStr | None = None
     tool_calls: Annotated[list[FunctionCall], Field(min_length=1)] | None = None
 
+    @model_validator(mode="after")
+    def _says_something(self) -> AssistantMessage:
+        if self.content is None and self.refusal is None and not self.tool_calls:
+            raise ValueError("content: is required unless tool_calls is specified")
+        return self
+
 
 class ToolMessage(_Exact):
     role: Literal["tool"]
@@ -302,7 +308,9 @@ def chunks(reply: ChatReply, usage: bool) -> list[Document]:
         deltas.append({"tool_calls": [{**call, "index": at, "function": function}]})
         for piece in _split(call["function"]["arguments"], reply.piece):
             deltas.append({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[Document] = [
+        {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
+    ]
     choices.append({"index": 0, "delta": {}, "finish_reason": reply.finish_reason, **reply.choice})
     head = _head("chat.completion.chunk")
     made = [{**head, "choices": [choice]} for choice in choices]

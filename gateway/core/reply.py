@@ -53,6 +53,10 @@ class ServerEvent(NamedTuple):
         return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
+_END = b"\n\n"
+_BETWEEN = b"\n\ndata: "
+
+
 class ServerEvents(NamedTuple):
     """Some events of an OpenAI stream, one after the other, as they stand in it."""
 
@@ -64,6 +68,13 @@ class ServerEvents(NamedTuple):
 
     def framed(self) -> bytes:
         return self.text
+
+    def datas(self) -> list[bytes]:
+        """Of events without names, one by one."""
+        text = self.text
+        if b"\ndata: " in text.replace(b"\n\ndata: ", b""):
+            return [event.data for event in self.apart()]
+        return text.removeprefix(b"data: ")[: -len(_END)].split(_BETWEEN)
 
     def apart(self) -> list[ServerEvent]:
         """One by one."""

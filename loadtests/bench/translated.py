@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.config import EndpointSettings
+from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
 from gateway.core.reply import FrameSource, received
@@ -34,6 +35,7 @@ from gateway.core.types import (
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.scheduling.routing.needs import lacking
+from loadtests.bench.fronts import front_costs_ms
 
 _CHUNKS = 100
 _PIECE = " words"
@@ -59,6 +61,13 @@ def main() -> None:
         openai, anthropic = costs_ms["openai"], costs_ms["anthropic"]
         more = anthropic - openai
         print(f"{name:24} openai {openai:.3f} ms, anthropic {anthropic:.3f} ms, {more:+.3f} ms")
+    print("callers of either API, to an endpoint of OpenAI's:")
+    chats, whole, events = _documents(args.recorded, args.calls), *_bodies()
+    names = {str(chat["model"]) for chat in chats}
+    catalog = Catalog({name: CatalogModel(name, "generate", ()) for name in names})
+    fronts = front_costs_ms(chats, catalog, whole, events, args.rounds)
+    for name, (chat, message) in fronts.items():
+        print(f"{name:24} chat {chat:.3f} ms, messages {message:.3f} ms, {message - chat:+.3f} ms")
 
 
 async def _measure(args: argparse.Namespace) -> dict[str, dict[str, float]]:
@@ -128,6 +137,12 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 def _pieces(answer: bytes) -> list[bytes]:
     return [event + b"\n\n" for event in answer.split(b"\n\n")[:-1]]
+
+
+def _bodies() -> tuple[bytes, bytes]:
+    """Of an answer of OpenAI's API, and of its stream without `[DONE]`."""
+    whole, events = (_ANSWERS[False, s].partition(b"\r\n\r\n")[2] for s in (False, True))
+    return whole, events.removesuffix(b"data: [DONE]\n\n")
 
 
 def _whole(document: Document) -> bytes:

@@ -62,6 +62,12 @@ class Line:
             model=model, messages=messages, **{"max_tokens": 64, **more}
         )
 
+    def streamed(self, model: str, messages: Any = HELLO, **more: Any) -> Any:
+        """The message that the SDK puts together from a stream."""
+        arguments: Any = {"max_tokens": 64, **more}
+        with self.client.messages.stream(model=model, messages=messages, **arguments) as stream:
+            return stream.get_final_message()
+
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
@@ -212,10 +218,7 @@ def test_what_was_thought_goes_back_with_its_signature(line: Line) -> None:
     content = [THOUGHT, claude.tool_use("trams", stop="M")]
     line.claude.reply = lambda document: claude.Reply(content, "tool_use")
     asked: Any = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
-    with line.client.messages.stream(
-        model="claude", messages=HELLO, max_tokens=64, tools=[TRAMS], **asked
-    ) as stream:
-        message = stream.get_final_message()
+    message = line.streamed("claude", tools=[TRAMS], **asked)
     assert [block.type for block in message.content] == ["thinking", "tool_use"]
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "4"}
     turns = [
@@ -233,8 +236,7 @@ def test_thoughts_of_other_models_are_blocks_without_a_signature(line: Line) -> 
     message = {"reasoning_content": "Hm.", "content": "Four."}
     line.gpt.reply = lambda document: gpt.ChatReply(message)
     whole = line.create("gpt")
-    with line.client.messages.stream(model="gpt", messages=HELLO, max_tokens=64) as stream:
-        streamed = stream.get_final_message()
+    streamed = line.streamed("gpt")
     for answer in (whole, streamed):
         thought, said = answer.content
         assert (thought.thinking, thought.signature, said.text) == ("Hm.", "", "Four.")
@@ -327,10 +329,7 @@ def test_why_an_answer_ends(line: Line, model: str) -> None:
             [claude.text("Four")], "stop_sequence", stop_sequence="###"
         )
     whole = line.create(model, stop_sequences=["###"])
-    with line.client.messages.stream(
-        model=model, messages=HELLO, max_tokens=64, stop_sequences=["###"]
-    ) as stream:
-        streamed = stream.get_final_message()
+    streamed = line.streamed(model, stop_sequences=["###"])
     for answer in (whole, streamed):
         assert (answer.stop_reason, answer.stop_sequence) == ("stop_sequence", "###")
 
@@ -339,8 +338,7 @@ def test_a_refusal_of_the_model_says_why(line: Line) -> None:
     message = {"content": None, "refusal": "I cannot."}
     line.gpt.reply = lambda document: gpt.ChatReply(message)
     whole = line.create("gpt")
-    with line.client.messages.stream(model="gpt", messages=HELLO, max_tokens=64) as stream:
-        streamed = stream.get_final_message()
+    streamed = line.streamed("gpt")
     for answer in (whole, streamed):
         assert answer.stop_reason == "refusal"
         assert answer.stop_details.explanation == "I cannot."
@@ -370,18 +368,17 @@ def test_the_sdk_tries_again_when_it_is_told_to(line: Line) -> None:
     assert len(line.gpt.requests) == 2
 
 
-def test_an_error_within_a_stream_reaches_the_caller(line: Line) -> None:
-    for error in ("server_error", ""):
-        line.gpt.reply = lambda document, error=error: gpt.ChatReply(
-            {"content": "Line four."}, chunks=3, error=error
-        )
-        texts = []
-        with (
-            pytest.raises(anthropic.APIStatusError) as caught,
-            line.client.messages.stream(model="breaking", messages=HELLO, max_tokens=9) as stream,
-        ):
-            texts.extend(stream.text_stream)
-        assert caught.value.type == "api_error"
+@pytest.mark.parametrize("error", ["server_error", ""])
+def test_an_error_within_a_stream_reaches_the_caller(line: Line, error: str) -> None:
+    reply = gpt.ChatReply({"content": "Line four."}, chunks=3, error=error)
+    line.gpt.reply = lambda document: reply
+    texts: list[str] = []
+    with (
+        pytest.raises(anthropic.APIStatusError) as caught,
+        line.client.messages.stream(model="breaking", messages=HELLO, max_tokens=9) as stream,
+    ):
+        texts.extend(stream.text_stream)
+    assert caught.value.type == "api_error"
 
 
 def test_who_leaves_a_stream_ends_it_at_the_endpoint(line: Line) -> None:
@@ -408,10 +405,7 @@ def test_surrogates_are_put_back_wherever_they_are_split(line: Line, model: str,
     words = f"Write to {EMAIL}, and call +49 176 12345678"
     turns: Any = [{"role": "user", "content": words}]
     whole = line.create(model, turns, tools=[TRAMS])
-    with line.client.messages.stream(
-        model=model, messages=turns, max_tokens=64, tools=[TRAMS]
-    ) as stream:
-        streamed = stream.get_final_message()
+    streamed = line.streamed(model, turns, tools=[TRAMS])
     for answer in (whole, streamed):
         assert [block.type for block in answer.content] == ["text", "tool_use"]
         assert answer.content[0].text == words
@@ -430,3 +424,42 @@ def test_explain_reads_a_message_as_its_front_does(line: Line) -> None:
         "/spillway/explain", json=described, headers={"x-api-key": "allowed"}
     ).json()
     assert answer["decision"]["attempts"] == ["gpt"]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (
+            "gpt",
+            "front=messages; provider=chat; renamed=max_tokens>max_completion_tokens,"
+            "metadata.user_id>user,system>messages; omitted=cache_control,anthropic-beta",
+        ),
+        ("claude", "front=messages; provider=messages; renamed=; omitted=anthropic-beta"),
+    ],
+)
+def test_what_was_translated_is_reported_on_request(line: Line, model: str, expected: str) -> None:
+    marked: Any = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    asked: Any = {
+        "model": model, "messages": HELLO, "max_tokens": 9, "system": marked,
+        "metadata": {"user_id": "u"}, "extra_headers": {"anthropic-beta": "a"},
+    }  # fmt: skip
+    create = line.client.messages.with_raw_response.create
+    assert "x-spillway-translation" not in create(**asked).headers
+    asked["extra_headers"]["x-spillway-translation"] = "report"
+    assert create(**asked).headers["x-spillway-translation"] == expected
+
+
+def test_what_became_of_a_chat_is_reported_on_request(line: Line) -> None:
+    chat = {
+        "model": "claude", "messages": [{"role": "system", "content": "Be brief."}, *HELLO],
+        "stop": "#", "max_completion_tokens": 9,
+    }  # fmt: skip
+    headers = {"x-api-key": "allowed", "x-spillway-translation": "report"}
+    answer = line.gateway.client.post("/v1/chat/completions", json=chat, headers=headers)
+    assert answer.headers["x-spillway-translation"] == (
+        "front=chat; provider=messages; renamed=stop>stop_sequences,"
+        "max_completion_tokens>max_tokens,messages>system; omitted="
+    )
+    headers["x-spillway-translation"] = "yes"
+    refused = line.gateway.client.post("/v1/chat/completions", json=chat, headers=headers)
+    assert refused.status_code == 400

@@ -130,7 +130,7 @@ class _MessagesRequestHead(RequestHead):
         frames, call = reply.frames, request.payload
         assert isinstance(call, DocumentCall)
         lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
-        lines += f"request-id: {request.id}\r\n"
+        lines += f"request-id: {request.id}\r\n{self.translation_line(call, reply.placement)}"
         stops = call.document.get("stop") or ()
         if call.streamed:
             written = MessageBytes(frames, stops, request.id)

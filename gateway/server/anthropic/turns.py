@@ -188,7 +188,7 @@ class ChatTurns:
         plain = len(texts) == 1 and texts[0].keys() == _PLAIN_TEXT
         made: JsonDocument = {
             "role": "assistant",
-            "content": texts[0]["text"] if plain else texts or None,
+            "content": texts[0]["text"] if plain else texts or (None if calls else ""),
         }
         if thoughts:
             made["thinking_blocks"] = thoughts
@@ -231,6 +231,7 @@ def check_keys(block: Mapping[str, Any], known: frozenset[str], where: str) -> N
     """A key without a value says nothing. Raises InvalidField for another that is not known."""
     for name, value in block.items():
         if value is not None and name not in known:
+            # guard: S13.unknown-key -> continue
             raise not_offered(f"{where}.{name}" if where else name)
 
 

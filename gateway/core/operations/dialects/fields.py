@@ -12,6 +12,7 @@ from typing import Any, Final
 
 CHAT: Final = "chat"
 MESSAGES: Final = "messages"
+_SYSTEM: Final = "messages[system]"  # instructions, where they are no messages
 FIELDS: Final[dict[str, Mapping[str, str]]] = {
     CHAT: {},
     MESSAGES: {
@@ -22,6 +23,7 @@ FIELDS: Final[dict[str, Mapping[str, str]]] = {
         "response_format": "output_config.format",
         "reasoning_effort": "output_config.effort",
         "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+        _SYSTEM: "system",
     },
 }
 """By the API, what it calls a field of a chat."""
@@ -42,4 +44,6 @@ def renamed(front: str, provider: str, document: Mapping[str, Any]) -> list[str]
     """The fields of a chat that go on under another name than they came, as `before>after`."""
     before, after = FIELDS[front], FIELDS[provider]
     names = [(before.get(key, key), after.get(key, key)) for key in document]
+    if document["messages"][0]["role"] in ("system", "developer"):
+        names.append((before.get(_SYSTEM, "messages"), after.get(_SYSTEM, "messages")))
     return [f"{old}>{new}" for old, new in names if old != new]
