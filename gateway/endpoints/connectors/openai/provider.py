@@ -89,7 +89,7 @@ class OpenAiConnector:
         self._given = headers or {}
         self._usage = StreamUsage()
         self._query = urlencode(query or {})
-        self._probe = self._target(provider.probe if provider else "/models")
+        self._probe = _with_query(provider.probe if provider else "/models", self._query)
         self._paths = {
             (operation, streamed): provider.path(operation.name, streamed)
             if provider
@@ -122,7 +122,9 @@ class OpenAiConnector:
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
         if self._credential is not None:
             self._authorize(self._credential)
-        document = self._completed(self._document(call, served))
+        document = self._document(call, served)
+        if self._provider is not None:
+            document = self._provider.completed(document)
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
@@ -148,9 +150,6 @@ class OpenAiConnector:
             if name in document and other in document:
                 raise UpstreamRefused(f"{name} and {other} are one field there; leave one out")
         return {**provider.sent(document), "model": served.model}
-
-    def _completed(self, document: dict[str, Any]) -> dict[str, Any]:
-        return document if self._provider is None else self._provider.completed(document)
 
     async def _open_asking(
         self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str
@@ -192,12 +191,7 @@ class OpenAiConnector:
 
     def _start(self, path: str, streamed: bool) -> bytes:
         headers = (*self._headers, _ACCEPT[streamed])
-        return self._wire.start("POST", self._target(path), headers)
-
-    def _target(self, path: str) -> str:
-        if not self._query:
-            return path
-        return f"{path}{'&' if '?' in path else '?'}{self._query}"
+        return self._wire.start("POST", _with_query(path, self._query), headers)
 
     def _start_with_model(self, call: DocumentCall, model: str) -> bytes:
         """Of a path that names the model. Its names at the endpoint are the settings' own, so
@@ -317,6 +311,10 @@ class OpenAiConnector:
                 if len(body) > self._bounds.refusal_bytes:
                     return b""
         return bytes(body)
+
+
+def _with_query(path: str, query: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}{query}" if query else path
 
 
 def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
