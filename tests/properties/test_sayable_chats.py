@@ -5,19 +5,24 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from gateway.core.operations.chat import CHAT
 from gateway.core.operations.dialects import cohere, gemini
-from gateway.core.types import ServedModel
+from gateway.core.operations.spec import CapabilityNeed
+from gateway.core.types import DocumentCall, ServedModel
 from gateway.endpoints.connectors.openai.dialects.cohere.request import request as to_cohere
 from gateway.endpoints.connectors.openai.dialects.gemini.request import request as to_gemini
+from gateway.scheduling.routing.needs import needs
 from tests import cohere_api, gemini_api
 
 Document = dict[str, Any]
 Drawn = st.SearchStrategy[Any]
+Unsaid = Callable[[Document], Iterable[CapabilityNeed]]
 MODEL = ServedModel("m")
 ODD = st.sampled_from([None, 0, "", [], {}, ["x"], {"a": 1}, "x", 7, True, -1.5])
 SAID = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6) | st.sampled_from(["{}", " "])
@@ -180,6 +185,12 @@ def chats(draw: st.DrawFn, usual: dict[str, list[Any]]) -> Document:
     return chat
 
 
+def first_need(chat: Document, offered: frozenset[str], unsaid: Unsaid) -> CapabilityNeed | None:
+    """What keeps a chat from an API: a capability that it has not, or what it has no words for."""
+    lacking = [need for need in needs(DocumentCall(CHAT, chat)) if need.capability not in offered]
+    return next(iter([*lacking, *unsaid(chat)]), None)
+
+
 def kept(chat: Document) -> list[str]:
     """Texts of a chat that stand as they are in any API: of messages, calls and results."""
     said = []
@@ -203,7 +214,7 @@ def strings(value: Any) -> list[str]:
 @given(chats(GEMINI))
 def test_what_goes_to_gemini_is_taken_there_with_all_its_texts(chat: Document) -> None:
     before = copy.deepcopy(chat)
-    need = next(iter(gemini.needs(chat)), None)
+    need = first_need(chat, gemini.OFFERED, gemini.needs)
     event(f"stays for {need.field.partition('[')[0]}" if need else "goes")
     if need is None:
         made = to_gemini(chat, MODEL, json.loads)
@@ -224,7 +235,7 @@ def gemini_names() -> dict[str, str]:
 @given(chats(COHERE))
 def test_what_goes_to_cohere_is_taken_there_with_all_its_texts(chat: Document) -> None:
     before = copy.deepcopy(chat)
-    need = next(iter(cohere.needs(chat)), None)
+    need = first_need(chat, cohere.OFFERED, cohere.needs)
     event(f"stays for {need.field.partition('[')[0]}" if need else "goes")
     if need is None:
         made = to_cohere(chat, MODEL, bool(chat.get("stream")))

@@ -177,7 +177,7 @@ def test_parameters_have_their_own_names_there(changes: Document, config: Docume
 
 
 def test_what_changes_nothing_is_left_out() -> None:
-    plain = {
+    plain: Document = {
         "temperature": None, "top_k": -1, "min_p": 0, "repetition_penalty": 1.0, "stop": [],
         "tools": [], "tool_choice": "auto", "response_format": {"type": "text"}, "user": "u",
         "verbosity": "medium", "stream_options": {"include_usage": True}, "store": False,

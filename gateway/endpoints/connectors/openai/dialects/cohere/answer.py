@@ -51,7 +51,7 @@ def completion(body: bytes, model: str) -> JsonDocument:
 def finish(reason: Any) -> str:
     """A reason that nobody knows ends the answer as any other. Raises UpstreamFailed where it is
     the reason of no answer."""
-    if reason in _BROKEN:
+    if reason in _BROKEN:  # guard: S16.broken-answer
         raise broken_off()
     return FINISHES.get(reason, "stop") if isinstance(reason, str) else "stop"
 

@@ -51,7 +51,7 @@ class ChatEvents:
             self._head = dumps(made)[:-1]
             return self._chunk({"role": "assistant", "content": "", "refusal": None})
         message = delta.get("message") if isinstance(delta, dict) else None
-        if kind in ("content-delta", "tool-plan-delta"):
+        if kind in ("content-start", "content-delta", "tool-plan-delta"):
             return self._text(message)
         if kind == "tool-call-start":
             return self._start_call(message)
