@@ -122,7 +122,8 @@ async def test_a_whole_answer_of_gemini_is_a_chat_completion(rig: Rig) -> None:
 async def test_a_stream_of_gemini_says_the_same_event_by_event(rig: Rig) -> None:
     parts = [
         gemini_api.text("Hmmm.", thought=True),
-        gemini_api.text("A moment.", thoughtSignature="c2ln"),
+        gemini_api.text("A ", thoughtSignature="YQ=="),
+        gemini_api.text("moment.", thoughtSignature="c2ln"),
         gemini_api.calls("f", "c2ln", "c1", a=1),
         gemini_api.calls("g", "", "c2"),
     ]
@@ -134,7 +135,8 @@ async def test_a_stream_of_gemini_says_the_same_event_by_event(rig: Rig) -> None
     assert chunks[-1]["usage"]["total_tokens"] == 12
     first = chunks[0]["choices"][0]["delta"]
     assert (first["role"], first["content"], first["reasoning_content"]) == ("assistant", "", "Hmm")
-    assert sum("extra_content" in c["choices"][0]["delta"] for c in chunks[:-1]) == 1
+    signed = [c["choices"][0]["delta"].get("extra_content") for c in chunks[:-1]]
+    assert signed == [None] * (len(signed) - 1) + [SIGNED]  # which callers would join
     whole = (await rig.completion("gemini"))["choices"][0]
     message = joined(chunks)
     assert message.pop("finish_reason") == whole["finish_reason"] == "tool_calls"

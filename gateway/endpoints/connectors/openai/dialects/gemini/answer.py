@@ -143,7 +143,7 @@ class Pieces:
         if self.calls:
             made["tool_calls"] = self.calls
         if self.signature:
-            made["extra_content"] = _signed(self.signature)
+            made["extra_content"] = signed(self.signature)
         return made
 
 
@@ -177,11 +177,11 @@ def _call(name: str, rest: Mapping[Any, Any], signature: Any) -> JsonDocument:
         "function": {"name": name, "arguments": strictjson.dumps(given or {}).decode()},
     }
     if isinstance(signature, str):
-        made["extra_content"] = _signed(signature)
+        made["extra_content"] = signed(signature)
     return made
 
 
-def _signed(signature: str) -> JsonDocument:
+def signed(signature: str) -> JsonDocument:
     return {"google": {SIGNATURE: signature}}
 
 
