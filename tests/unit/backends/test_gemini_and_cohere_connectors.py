@@ -194,6 +194,14 @@ async def test_why_an_answer_ends(
         assert (await rig.completion(kind))["choices"][0]["finish_reason"] == finish
 
 
+async def test_what_a_filter_says_of_the_end_is_the_refusal(rig: Rig) -> None:
+    rig.gemini.reply = lambda document: gemini_api.Reply([[gemini_api.text("x")]], "SAFETY")
+    message = (await rig.completion("gemini"))["choices"][0]["message"]
+    assert (message["content"], message["refusal"]) == ("x", "That would harm.")
+    last = (await rig.chunks("gemini"))[-1]["choices"][0]["delta"]
+    assert last == {"refusal": "That would harm."}
+
+
 async def test_a_call_that_is_not_let_through_is_refused_by_a_filter(rig: Rig) -> None:
     rig.gemini.reply = lambda document: gemini_api.Reply(blocked="PROHIBITED_CONTENT")
     choice = (await rig.completion("gemini"))["choices"][0]

@@ -25,6 +25,7 @@ from gateway.endpoints.connectors.openai.dialects.gemini.answer import (
     finish,
     index,
     logprobs,
+    refusal,
     signed,
     usage_document,
 )
@@ -58,8 +59,8 @@ class CandidateEvents:
             own, model = document.get("responseId"), document.get("modelVersion")
             self._head = dumps(head("chat.completion.chunk", own, model))[:-1]
         choices = [self._choice(at, each) for at, each in enumerate(stated)]
-        if (refusal := blocked(document)) is not None:
-            delta = {**_FIRST, **({"refusal": refusal} if refusal else {})}
+        if (refused := blocked(document)) is not None:
+            delta = {**_FIRST, **({"refusal": refused} if refused else {})}
             choices = [_choice(0, delta, None, BLOCKED)]
         if not choices:
             return ()
@@ -94,6 +95,8 @@ class CandidateEvents:
             if signature := self._signatures.get(at):
                 delta["extra_content"] = signed(signature)
             reason = finish(reason, self._calls[at] > 0)
+            if refused := refusal(candidate, reason):
+                delta["refusal"] = refused
         return _choice(at, delta, logprobs(candidate), reason)
 
 
