@@ -1,11 +1,12 @@
 """What an endpoint with an API of its own costs more: `python -m loadtests.bench.translated`.
 
 Recorded chats of some 3 KB (`--recorded FILE`, of `loadtests.load.mixed`), or made ones, go to an
-endpoint of kind openai and to one of kind anthropic in turns, over sockets of this process that
+endpoint of kind openai and to one of each other kind in turns, over sockets of this process that
 answer with prepared bytes: whole, and as streams of 100 chunks, in one read and in a read for each
 (where the server's writes count, too). Processor time of this process in
 ms a call, the median of the rounds; what decides whether the call may go there is counted too. A
-recorded `top_p` is left out: with a temperature beside it the call would go nowhere.
+recorded `top_p` is left out: with a temperature beside it the call would go nowhere. `--kind` says
+to which.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from loadtests.bench.fronts import front_costs_ms
 
 _CHUNKS = 100
 _PIECE = " words"
-_KINDS = ("openai", "anthropic")
+_OTHERS = ("anthropic", "cohere", "gemini")
 _APART = b"/apart/"
 _CASES = {
-    "whole": ("/v1", False),
-    "stream": ("/v1", True),
-    "stream, event by event": (f"{_APART.decode()}v1", True),
+    "whole": ("/at-once", False),
+    "stream": ("/at-once", True),
+    "stream, event by event": ("/apart", True),
 }
 _USAGE = {"input_tokens": 700, "output_tokens": _CHUNKS}
 _TOTALS = {"prompt_tokens": 700, "completion_tokens": _CHUNKS, "total_tokens": 700 + _CHUNKS}
@@ -55,12 +56,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--recorded", type=Path)
     parser.add_argument("--calls", type=int, default=200, help="in a round, of each kind")
+    parser.add_argument("--kind", choices=_OTHERS, action="append")
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     for name, costs_ms in asyncio.run(_measure(args)).items():
-        openai, anthropic = costs_ms["openai"], costs_ms["anthropic"]
-        more = anthropic - openai
-        print(f"{name:24} openai {openai:.3f} ms, anthropic {anthropic:.3f} ms, {more:+.3f} ms")
+        openai = costs_ms.pop("openai")
+        others = [f"{kind} {ms:.3f} ms, {ms - openai:+.3f} ms" for kind, ms in costs_ms.items()]
+        print(f"{name:24} openai {openai:.3f} ms; {'; '.join(others)}")
     print("callers of either API, to an endpoint of OpenAI's:")
     chats, whole, events = _documents(args.recorded, args.calls), *_bodies()
     names = {str(chat["model"]) for chat in chats}
@@ -75,9 +77,10 @@ async def _measure(args: argparse.Namespace) -> dict[str, dict[str, float]]:
     server = await asyncio.start_server(_answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     costs: dict[str, dict[str, float]] = {}
+    kinds = ("openai", *(args.kind or _OTHERS))
     for name, (base, streamed) in _CASES.items():
-        connectors = {kind: _connector(kind, f"{url}{base}") for kind in _KINDS}
-        rounds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+        connectors = {kind: _connector(kind, f"{url}{base}/{kind}") for kind in kinds}
+        rounds: dict[str, list[float]] = {kind: [] for kind in kinds}
         for _ in range(args.rounds):
             for kind, connector in connectors.items():
                 began = time.process_time()
@@ -126,8 +129,9 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
             body = await reader.readexactly(length)
-            streamed = b'"stream":true' in body
-            answer = _ANSWERS[b"/messages" in head, streamed]
+            streamed = b'"stream":true' in body or b":streamGenerateContent" in head
+            kind = next(kind for kind in _ANSWERS if b"/%b/" % kind.encode() in head)
+            answer = _ANSWERS[kind][streamed]
             for piece in _pieces(answer) if _APART in head else [answer]:
                 writer.write(piece)
                 await asyncio.sleep(0)
@@ -141,7 +145,7 @@ def _pieces(answer: bytes) -> list[bytes]:
 
 def _bodies() -> tuple[bytes, bytes]:
     """Of an answer of OpenAI's API, and of its stream without `[DONE]`."""
-    whole, events = (_ANSWERS[False, s].partition(b"\r\n\r\n")[2] for s in (False, True))
+    whole, events = (_ANSWERS["openai"][s].partition(b"\r\n\r\n")[2] for s in (False, True))
     return whole, events.removesuffix(b"data: [DONE]\n\n")
 
 
@@ -181,32 +185,76 @@ def _named(document: Document) -> bytes:
 _DELTAS = [
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": _PIECE}}
 ] * _CHUNKS
+_GEMINI: Document = {
+    "responseId": "r1", "modelVersion": "m",
+    "usageMetadata": {"promptTokenCount": 700, "candidatesTokenCount": _CHUNKS},
+}  # fmt: skip
+
+
+def _candidate(text: str, **more: Any) -> Document:
+    content = {"role": "model", "parts": [{"text": text}]}
+    return {**_GEMINI, "candidates": [{"content": content, "index": 0, **more}]}
+
+
+_COHERE_END = {"finish_reason": "COMPLETE", "usage": {"billed_units": _USAGE}}
+_COHERE_DELTA = {
+    "type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": _PIECE}}},
+}  # fmt: skip
 _ANSWERS = {
-    (False, False): _whole(
-        {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
-         "choices": [{"index": 0, "message": {"role": "assistant", "content": _PIECE * _CHUNKS},
-                      "finish_reason": "stop"}],
-         "usage": _TOTALS}
+    "openai": (
+        _whole(
+            {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
+             "choices": [{"index": 0, "message": {"role": "assistant", "content": _PIECE * _CHUNKS},
+                          "finish_reason": "stop"}],
+             "usage": _TOTALS}
+        ),
+        _streamed(
+            [_chunk({"content": _PIECE})] * _CHUNKS
+            + [_chunk({}, "stop"), {**_chunk({}), "choices": [], "usage": _TOTALS}],
+            _data,
+            b"data: [DONE]\n\n",
+        ),
     ),
-    (False, True): _streamed(
-        [_chunk({"content": _PIECE})] * _CHUNKS
-        + [_chunk({}, "stop"), {**_chunk({}), "choices": [], "usage": _TOTALS}],
-        _data,
-        b"data: [DONE]\n\n",
+    "anthropic": (
+        _whole(_message([{"type": "text", "text": _PIECE * _CHUNKS}], "end_turn")),
+        _streamed(
+            [{"type": "message_start", "message": _message([], None)},
+             {"type": "content_block_start", "index": 0,
+              "content_block": {"type": "text", "text": ""}},
+             *_DELTAS,
+             {"type": "content_block_stop", "index": 0},
+             {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
+             {"type": "message_stop"}],
+            _named,
+            b"",
+        ),
     ),
-    (True, False): _whole(_message([{"type": "text", "text": _PIECE * _CHUNKS}], "end_turn")),
-    (True, True): _streamed(
-        [{"type": "message_start", "message": _message([], None)},
-         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-         *_DELTAS,
-         {"type": "content_block_stop", "index": 0},
-         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
-         {"type": "message_stop"}],
-        _named,
-        b"",
+    "cohere": (
+        _whole(
+            {"id": "c1", **_COHERE_END, "message": {
+                "role": "assistant", "content": [{"type": "text", "text": _PIECE * _CHUNKS}]}}
+        ),
+        _streamed(
+            [{"type": "message-start", "id": "c1", "delta": {"message": {"role": "assistant"}}},
+             {"type": "content-start", "index": 0,
+              "delta": {"message": {"content": {"type": "text", "text": ""}}}},
+             *[_COHERE_DELTA] * _CHUNKS,
+             {"type": "content-end", "index": 0},
+             {"type": "message-end", "delta": _COHERE_END}],
+            _named,
+            b"",
+        ),
+    ),
+    "gemini": (
+        _whole(_candidate(_PIECE * _CHUNKS, finishReason="STOP")),
+        _streamed(
+            [_candidate(_PIECE)] * (_CHUNKS - 1) + [_candidate(_PIECE, finishReason="STOP")],
+            _data,
+            b"",
+        ),
     ),
 }  # fmt: skip
-"""By whether the endpoint is of kind anthropic, and whether a stream is asked for."""
+"""By the kind of the endpoint: whole, and as a stream."""
 
 
 if __name__ == "__main__":

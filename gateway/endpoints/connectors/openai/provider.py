@@ -95,15 +95,15 @@ class OpenAiConnector:
         self._bounds = bounds or AnswerBounds()
         self._given = headers or {}
         self._usage = StreamUsage()
-        self._query = f"?{urlencode(query)}" if query else ""
-        self._probe = f"{provider.probe if provider else '/models'}{self._query}"
+        self._query = urlencode(query or {})
+        self._probe = _with_query(provider.probe if provider else "/models", self._query)
         self._paths = {
-            operation: provider.operations.get(operation.name, "")
+            (operation, streamed): provider.path(operation.name, streamed)
             if provider
             else path.removeprefix("/v1")
             for path, operation in by_path().items()
+            for streamed in (False, True)
         }
-        self._readers = {each: partial(self._whole, each) for each in self._paths}
         self._begin_with(self._given)
 
     def _begin_with(self, given: Mapping[str, str]) -> None:
@@ -116,10 +116,9 @@ class OpenAiConnector:
             (b"content-type", b"application/json"),
         )
         self._starts = {
-            (operation, streamed, ""): self._start(path, streamed)
-            for operation, path in self._paths.items()
+            (*call, ""): self._start(path, call[1])
+            for call, path in self._paths.items()
             if path and _MODEL not in path
-            for streamed in (False, True)
         }
 
     def open(
@@ -132,6 +131,8 @@ class OpenAiConnector:
             self._authorize(self._credential)
         chat = call.document if call.translation is None else spoken(call.document)[0]
         document = self._document(chat, served)
+        if self._provider is not None:
+            document = self._provider.completed(document)
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
@@ -176,7 +177,7 @@ class OpenAiConnector:
             if not self._usage.refused(response.status, refusal, call, model):
                 raise self._failure(response.status, response.headers, refusal)
         without_usage = wanted is not document and call.translation is None
-        return await self._events(response, request, call.operation, without_usage)
+        return await self._events(response, request, call, model, without_usage)
 
     async def _open_at_length(
         self,
@@ -193,21 +194,21 @@ class OpenAiConnector:
     ) -> Coroutine[Any, Any, OneFrame | EventStream]:
         head = self._head(request, call, model, len(body))
         if call.streamed:
-            return self._streamed(head, body, call.operation, request)
-        return self._wire.ask(
-            head, body, request.deadline, self._readers[call.operation], held=request.held
-        )
+            return self._streamed(head, body, request, call, model)
+        reader = partial(self._whole, call.operation, model)
+        return self._wire.ask(head, body, request.deadline, reader, held=request.held)
 
     def _start(self, path: str, streamed: bool) -> bytes:
         headers = (*self._headers, _ACCEPT[streamed])
-        return self._wire.start("POST", f"{path}{self._query}", headers)
+        return self._wire.start("POST", _with_query(path, self._query), headers)
 
     def _start_with_model(self, call: DocumentCall, model: str) -> bytes:
         """Of a path that names the model. Its names at the endpoint are the settings' own, so
         that there are few."""
-        key, path = (call.operation, call.streamed, model), self._paths[call.operation]
+        key = (call.operation, call.streamed, model)
         start = self._starts.get(key)
         if start is None:
+            path = self._paths[call.operation, call.streamed]
             named = path.replace(_MODEL, quote(model, safe=""))
             start = self._starts[key] = self._start(named, call.streamed)
         return start
@@ -249,7 +250,9 @@ class OpenAiConnector:
         if self._credential is not None:
             self._credential.distrust()
 
-    def _whole(self, operation: OperationSpec, answer: HttpClientConnection) -> OneFrame:
+    def _whole(
+        self, operation: OperationSpec, model: str, answer: HttpClientConnection
+    ) -> OneFrame:
         body = answer.body
         if answer.status != 200:
             refusal = body if len(body) <= self._bounds.refusal_bytes else b""
@@ -266,16 +269,17 @@ class OpenAiConnector:
         return OneFrame(JsonBody(body), *token_counts(usage, operation.writes))
 
     async def _streamed(
-        self, head: bytes, body: bytes, operation: OperationSpec, request: InferenceRequest
+        self, head: bytes, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
     ) -> EventStream:
         response = await self._wire.open(head, body, request.deadline)
-        return await self._events(response, request, operation, False)
+        return await self._events(response, request, call, model, False)
 
     async def _events(
         self,
         response: WireStream,
         request: InferenceRequest,
-        operation: OperationSpec,
+        call: DocumentCall,
+        model: str,
         without_usage: bool,
     ) -> EventStream:
         try:
@@ -285,7 +289,7 @@ class OpenAiConnector:
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != b"text/event-stream":
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
-            return self._stream(response, request, operation, without_usage)
+            return self._stream(response, request, call, model, without_usage)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = DeferredError(exc)
         await response.aclose()  # which releases the connection
@@ -295,11 +299,12 @@ class OpenAiConnector:
         self,
         response: WireStream,
         request: InferenceRequest,
-        operation: OperationSpec,
+        call: DocumentCall,
+        model: str,
         without_usage: bool,
     ) -> EventStream:
         return EventStream(
-            response, operation, self._bounds, self._words, without_usage, request.held
+            response, call.operation, self._bounds, self._words, without_usage, request.held
         )
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
@@ -315,6 +320,10 @@ class OpenAiConnector:
                 if len(body) > self._bounds.refusal_bytes:
                     return b""
         return bytes(body)
+
+
+def _with_query(path: str, query: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}{query}" if query else path
 
 
 def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
