@@ -183,7 +183,7 @@ async def test_a_probe_asks_what_the_provider_has(provider: Provider, tmp_path: 
     provider.script = [head(401, {"content-length": "0"})]
     assert not await there.ready()
     await there.aclose()
-    assert {seen.path for seen in provider.seen} == {"/v1/up?a=b+c"}
+    assert {seen.path for seen in provider.seen} == {"/v1/up?a=b%20c"}
     assert provider.seen[0].headers["x-team"] == "a"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -13,9 +15,13 @@ from gateway.config import external_addresses, providers
 from gateway.config.endpoint_kinds import KINDS, OPENAI, Addresses
 from gateway.config.providers import ProviderName
 from gateway.config.section import Contradiction, Count, KnownWord, NotNegative, Positive, Section
-from gateway.config.sections.credentials import CredentialSettings
+from gateway.config.sections.credentials import CredentialSettings, is_confidential
 from gateway.core.types import Zone
 from gateway.core.yaml_document import ConfigError
+
+_AWS_HOST: Final = re.compile(
+    r"\.([a-z]{2,8}(?:-[a-z]+)+-[0-9]+)\.(?:vpce\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)$"
+)
 
 
 def check_pair(cert_file: Path | None, key_file: Path | None) -> None:
@@ -165,6 +171,8 @@ class EndpointSettings(Section):
                 )
             if self.api_key is not None:
                 raise Contradiction(("credential",), "contradicts api_key; drop one of both")
+            if self.credential.aws is not None:
+                self._check_signing()
         if self.provider is None and self.query:
             raise Contradiction(("query",), "only endpoints with a provider have one; drop it")
         if self.provider is not None and kind.provider is None:
@@ -189,6 +197,23 @@ class EndpointSettings(Section):
             raise Contradiction(("metrics_url",), f"only those of kind {read} are read; drop it")
         if self.grpc_tls and not self.grpc:
             raise Contradiction(("grpc_tls",), "there is no grpc that could use it")
+
+    def _check_signing(self) -> None:
+        if self.provider is None or not self.provider.signing:
+            raise Contradiction(("credential", "aws"), "its provider takes no AWS signatures")
+        if not is_confidential(self.url or ""):
+            raise Contradiction(("url",), "calls signed by AWS keys go over https alone")
+        if not self.signing_region:
+            raise Contradiction(
+                ("credential", "aws"), "needs region: the host of url does not say it"
+            )
+
+    @property
+    def signing_region(self) -> str:
+        """Of AWS; empty where nothing says it."""
+        stated = self.credential and self.credential.aws and self.credential.aws.region
+        named = _AWS_HOST.search(urlsplit(self.url or "").hostname or "")
+        return stated or (named[1] if named else "")
 
     def _hosts(self) -> Iterator[tuple[str, str]]:
         """Each address's key and host."""

@@ -23,12 +23,13 @@ class Dialect(Protocol):
         """A chat as the API takes it, for the model at the endpoint."""
         ...
 
-    def answer(self, body: bytes, words: ProviderWords) -> JsonDocument:
-        """A whole answer as a chat completion. Raises UpstreamError for one that reports a failure,
-        or that cannot be read."""
+    def answer(self, body: bytes, words: ProviderWords, model: str) -> JsonDocument:
+        """A whole answer as a chat completion. `model`: that was called, for an API whose answers
+        do not name it. Raises UpstreamError for one that reports a failure, or that cannot be
+        read."""
         ...
 
-    def events(self, usage_wanted: bool) -> EventReader:
+    def events(self, usage_wanted: bool, model: str) -> EventReader:
         """What reads one stream. `usage_wanted`: its last chunk says what the call took."""
         ...
 

@@ -61,12 +61,14 @@ class TranslatingConnector(OpenAiConnector):
             return self._open_at_length(written, request, call, served.model)
         return self._open(written(), request, call, served.model)
 
-    def _whole(self, operation: OperationSpec, answer: HttpClientConnection) -> OneFrame:
+    def _whole(
+        self, operation: OperationSpec, model: str, answer: HttpClientConnection
+    ) -> OneFrame:
         body = answer.body
         if answer.status != 200:
             refusal = body if len(body) <= self._bounds.refusal_bytes else b""
             raise self._failure(answer.status, answer.headers, refusal)
-        document = self._dialect.answer(body, self._words)
+        document = self._dialect.answer(body, self._words, model)
         counts = token_counts(document["usage"])
         return OneFrame(JsonBody(strictjson.dumps(document)), *counts)
 
@@ -74,17 +76,21 @@ class TranslatingConnector(OpenAiConnector):
         self,
         response: WireStream,
         request: InferenceRequest,
-        operation: OperationSpec,
+        call: DocumentCall,
+        model: str,
         without_usage: bool,
     ) -> EventStream:
-        call = request.payload
-        options = call.document.get("stream_options") if isinstance(call, DocumentCall) else None
-        events = self._dialect.events(bool(options and options.get("include_usage")))
+        options = call.document.get("stream_options")
+        events = self._dialect.events(bool(options and options.get("include_usage")), model)
         return EventStream(
-            response, operation, self._bounds, self._words, False, request.held, events
+            response,
+            call.operation,
+            self._bounds,
+            self._words,
+            held=request.held,
+            reader=events,
+            parser=self._parser(),
         )
 
-    def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
-        if status == 401:
-            self._distrust()
+    def _meaning(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
         return self._dialect.failure(status, headers, body, self._words)

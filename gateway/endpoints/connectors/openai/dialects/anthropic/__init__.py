@@ -31,10 +31,10 @@ class Anthropic:
     def body(self, document: JsonDocument, served: ServedModel, streamed: bool) -> bytes:
         return request_body(document, served, streamed)
 
-    def answer(self, body: bytes, words: ProviderWords) -> JsonDocument:
+    def answer(self, body: bytes, words: ProviderWords, model: str) -> JsonDocument:
         return completion(body, words)
 
-    def events(self, usage_wanted: bool) -> MessageEvents:
+    def events(self, usage_wanted: bool, model: str) -> MessageEvents:
         return MessageEvents(usage_wanted)
 
     def failure(
