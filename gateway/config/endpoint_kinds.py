@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
-from gateway.core.operations.dialects import anthropic
+from gateway.core.operations.dialects import anthropic, cohere, gemini
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import CapabilityNeed, OperationSpec
@@ -111,5 +111,29 @@ ANTHROPIC: Final = register(
         unsaid=anthropic.needs,
         batches=True,
         provider="anthropic",
+    )
+)
+GEMINI: Final = register(
+    EndpointKind(
+        name="gemini",
+        protocol="Google's generateContent",
+        addresses=Addresses.URL,
+        documents=frozenset({CHAT}),
+        capabilities=gemini.OFFERED,
+        unsaid=gemini.needs,
+        batches=True,
+        provider="gemini-native",
+    )
+)
+COHERE: Final = register(
+    EndpointKind(
+        name="cohere",
+        protocol="Cohere's Chat API",
+        addresses=Addresses.URL,
+        documents=frozenset({CHAT}),
+        capabilities=cohere.OFFERED,
+        unsaid=cohere.needs,
+        batches=True,
+        provider="cohere-native",
     )
 )

@@ -11,6 +11,8 @@ from pydantic import SecretStr
 from gateway.config import EndpointSettings
 from gateway.config.endpoint_kinds import (
     ANTHROPIC,
+    COHERE,
+    GEMINI,
     KINDS,
     KSERVE,
     OPENAI,
@@ -21,8 +23,11 @@ from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
+from gateway.endpoints.connectors.openai.dialects import Dialect
 from gateway.endpoints.connectors.openai.dialects.anthropic import Anthropic
+from gateway.endpoints.connectors.openai.dialects.cohere import Cohere
 from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
+from gateway.endpoints.connectors.openai.dialects.gemini import Gemini
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
 from gateway.endpoints.credentials import Credential
 from gateway.protocols.http_client.origin import Tls
@@ -86,10 +91,9 @@ def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
     return _provided(OpenAiConnector, settings, most_bytes)
 
 
-def _anthropic(
-    settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int
-) -> Connector:
-    return _provided(partial(TranslatingConnector, Anthropic()), settings, most_bytes)
+def _translated(dialect: Dialect) -> Build:
+    connector = partial(TranslatingConnector, dialect)
+    return lambda settings, ports, most_bytes: _provided(connector, settings, most_bytes)
 
 
 def _provided(
@@ -128,7 +132,9 @@ CONNECTORS: dict[EndpointKind, Build] = {
     TRITON: _triton,
     KSERVE: _kserve,
     OPENAI: _openai,
-    ANTHROPIC: _anthropic,
+    ANTHROPIC: _translated(Anthropic()),
+    COHERE: _translated(Cohere()),
+    GEMINI: _translated(Gemini()),
 }
 
 

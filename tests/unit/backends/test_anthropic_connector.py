@@ -252,7 +252,8 @@ def test_what_a_refusal_says_is_kept() -> None:
 
 def read(events: list[Document]) -> list[bytes]:
     reader, progress = MessageEvents(False), Progress(CHAT)
-    return [reader.read(ServerEvent(json.dumps(e).encode()), progress) for e in events]
+    datas = [reader.read(ServerEvent(json.dumps(e).encode()), progress) for e in events]
+    return [data[0] if data else b"" for data in datas]
 
 
 @pytest.mark.parametrize("streamed", [False, True])

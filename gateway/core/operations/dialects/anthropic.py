@@ -17,14 +17,23 @@ from gateway.core.operations.capabilities import (
     is_set,
     other_than,
 )
+from gateway.core.operations.dialects.chats import (
+    DATA_URL,
+    SYSTEM,
+    is_blank,
+    is_function,
+    is_tool_call,
+    named_choice,
+    no_stream_options,
+    outside,
+)
+from gateway.core.operations.dialects.schemas import is_accepted, types
 from gateway.core.operations.spec import CapabilityNeed, Row
 
 OFFERED: Final = frozenset({"tools", "structured_output", "parts", "reasoning"})
 """Capabilities that it has words for, if not for all that each can hold."""
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 PDF: Final = "application/pdf"
-DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
-SYSTEM: Final = frozenset({"system", "developer"})
 THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
 """The fields of blocks that tell what a model thought."""
 _SPEAKERS: Final = frozenset({*SYSTEM, "user", "assistant"})
@@ -47,26 +56,14 @@ _ROLE_KEYS: Final = {
     "assistant": _MESSAGE_KEYS | {"tool_calls", "refusal", "reasoning_content", "thinking_blocks"},
     "tool": _MESSAGE_KEYS | {"tool_call_id"},
 }
-_CALL_KEYS: Final = frozenset({"id", "type", "function", "index"})
-_FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
-"""With what the openai SDK adds to a call that it has read."""
 _SCHEMA_KEYS: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
      "allOf", "$ref", "$defs", "definitions", "description", "title", "default", "format",
      "minItems")
 )  # fmt: skip
-_FORMATS: Final = frozenset(
-    ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
-)
-
-
-def is_blank(text: Any) -> bool:
-    """Of a string: it has no more than white space."""
-    return not text or text.isspace()
-
-
-def _outside(value: Any) -> bool:
-    return value is not None and (type(value) not in (int, float) or not 0 <= value <= 1)
+_FORMATS: Final = (
+    "date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid",
+)  # fmt: skip
 
 
 def _no_top_k(value: Any) -> bool:
@@ -84,40 +81,19 @@ def _no_user(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and len(value) <= _LONGEST_USER)
 
 
-def _no_stream_options(value: Any) -> bool:
-    return isinstance(value, Mapping) and any(
-        option and name != "include_usage" for name, option in value.items()
-    )
-
-
 def _no_tools(value: Any) -> bool:
     return value is not None and not (isinstance(value, list) and all(map(_is_tool, value)))
 
 
 def _is_tool(tool: Any) -> bool:
-    if not isinstance(tool, Mapping) or tool.get("type") != "function":
+    if not is_function(tool, _is_name) or not _is_cache_mark(tool.get("cache_control")):
         return False
-    function = tool.get("function")
-    if not isinstance(function, Mapping) or not _is_name(function.get("name")):
-        return False
-    schema = function.get("parameters")
-    return (
-        tool.keys() <= {"type", "function", "cache_control"}
-        and function.keys() <= {"name", "description", "parameters", "strict"}
-        and isinstance(function.get("description", ""), str | None)
-        and isinstance(function.get("strict"), bool | None)
-        and (schema is None or _is_object(schema))
-        and (not function.get("strict") or _is_schema(schema, 0))
-        and _is_cache_mark(tool.get("cache_control"))
-    )
+    function = tool["function"]
+    return not function.get("strict") or is_accepted(function.get("parameters"), _holds)
 
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
-
-
-def _is_object(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and schema.get("type", "object") == "object"
 
 
 def _is_cache_mark(value: Any) -> bool:
@@ -134,15 +110,7 @@ def _is_cache_mark(value: Any) -> bool:
 def _no_tool_choice(value: Any) -> bool:
     if value is None or value in ("none", "auto", "required"):
         return False
-    if not isinstance(value, Mapping) or value.keys() != {"type", "function"}:
-        return True
-    function = value["function"]
-    return not (
-        value["type"] == "function"
-        and isinstance(function, Mapping)
-        and function.keys() == {"name"}
-        and _is_name(function["name"])
-    )
+    return not _is_name(named_choice(value))
 
 
 def _no_format(value: Any) -> bool:
@@ -152,38 +120,23 @@ def _no_format(value: Any) -> bool:
         return True  # any JSON: it takes a schema
     stated = value.get("json_schema")
     schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not isinstance(schema, Mapping) or not _is_schema(schema, 0)
+    return not is_accepted(schema, _holds)
 
 
-def _is_schema(schema: Any, depth: int) -> bool:
-    """Whether answers can be held to all that the schema says."""
-    if not isinstance(schema, Mapping) or depth > 32 or not schema.keys() <= _SCHEMA_KEYS:
-        return False
-    kinds = schema.get("type")
-    objects = "properties" in schema or "object" in (kinds if isinstance(kinds, list) else [kinds])
-    if objects and schema.get("additionalProperties") is not False:
-        return False
-    if schema.get("format", "uuid") not in _FORMATS or schema.get("minItems", 0) not in (0, 1):
-        return False
-    inner: list[Any] = []
-    for key in ("properties", "$defs", "definitions"):
-        value = schema.get(key, {})
-        if not isinstance(value, Mapping):
-            return False
-        inner.extend(value.values())
-    for key in ("anyOf", "allOf"):
-        value = schema.get(key, [])
-        if not isinstance(value, list):
-            return False
-        inner.extend(value)
-    if "items" in schema:
-        inner.append(schema["items"])
-    return all(_is_schema(each, depth + 1) for each in inner)
+def _holds(schema: Mapping[str, Any]) -> bool:
+    """Whether answers can be held to what the schema says, those within it apart."""
+    objects = "properties" in schema or "object" in types(schema)
+    return (
+        schema.keys() <= _SCHEMA_KEYS
+        and not (objects and schema.get("additionalProperties") is not False)
+        and schema.get("format", "uuid") in _FORMATS
+        and schema.get("minItems", 0) in (0, 1)
+    )
 
 
 _FIELDS: Final[Mapping[str, Row]] = {
-    "temperature": ("sampling", _outside),
-    "top_p": ("sampling", _outside),
+    "temperature": ("sampling", outside(0, 1)),
+    "top_p": ("sampling", outside(0, 1)),
     "top_k": ("sampling", _no_top_k),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", other_than(0)),
@@ -196,7 +149,7 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "safety_identifier": ("other", _no_user),
     "store": ("state", is_set),
     "service_tier": ("other", other_than("auto", "default")),
-    "stream_options": ("other", _no_stream_options),
+    "stream_options": ("other", no_stream_options),
     "tools": ("other", _no_tools),
     "functions": ("other", is_set),
     "tool_choice": ("other", _no_tool_choice),
@@ -277,7 +230,7 @@ def _one_message_needs(
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
         yield CapabilityNeed("other", f"{where}.tool_call_id")
     calls, refusal = message.get("tool_calls"), message.get("refusal")
-    if calls and not (isinstance(calls, list) and all(map(_is_tool_call, calls))):
+    if calls and not (isinstance(calls, list) and all(is_tool_call(c, _is_name) for c in calls)):
         yield CapabilityNeed("other", f"{where}.tool_calls")
     if refusal and (not isinstance(refusal, str) or is_blank(refusal)):
         yield CapabilityNeed("other", f"{where}.refusal")
@@ -311,35 +264,11 @@ def _is_thought(block: Any) -> bool:
     return all(isinstance(block.get(name), str) for name in fields)
 
 
-def _is_tool_call(call: Any) -> bool:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    return (
-        isinstance(function, Mapping)
-        and call.keys() <= _CALL_KEYS
-        and function.keys() <= _FUNCTION_KEYS
-        and call.get("type", "function") == "function"
-        and isinstance(call.get("id"), str)
-        and call["id"] != ""
-        and _is_name(function.get("name"))
-        and is_input(function.get("arguments"))
-    )
-
-
-def is_input(arguments: Any) -> bool:
-    """Whether a tool call's arguments are the JSON of an object, or none at all."""
-    if arguments is None or arguments == "":
-        return True
-    import orjson  # who only measures models has none
-
-    try:
-        return isinstance(arguments, str) and isinstance(orjson.loads(arguments), dict)
-    except orjson.JSONDecodeError:
-        return False
-
-
 def _is_part(part: Any, role: str) -> bool:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind not in _KEYS or any(v and key not in _KEYS[kind] for key, v in part.items()):
+    if not isinstance(kind, str) or kind not in _KEYS:
+        return False
+    if any(v and key not in _KEYS[kind] for key, v in part.items()):
         return False
     if not _is_cache_mark(part.get("cache_control")):
         return False

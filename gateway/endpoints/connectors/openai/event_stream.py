@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -116,9 +117,9 @@ class Progress:
 class EventReader(Protocol):
     """Makes OpenAI's events of those of another API."""
 
-    def read(self, event: ServerEvent, progress: Progress) -> bytes:
-        """The data of the event in its place, or nothing, with the progress noted. Raises
-        UpstreamError for what is no event of that API."""
+    def read(self, event: ServerEvent, progress: Progress) -> Sequence[bytes]:
+        """The data of the events in its place, with the progress noted. Raises UpstreamError for
+        what is no event of that API."""
         ...
 
 
@@ -264,12 +265,12 @@ class EventStream:
                     )
                     break
                 if self._reader is not None:
-                    if data := self._reader.read(event, progress):
-                        if first:
-                            self._committed = True
-                            return ServerEvent(data)
+                    for data in self._reader.read(event, progress):
                         events.append(b"data: %b\n\n" % data)
                         count += 1
+                    if first and count:
+                        self._committed = True
+                        break
                 elif event.data == _DONE:
                     progress.done()
                 elif event.data and self._passes_on(event):

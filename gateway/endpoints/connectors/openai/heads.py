@@ -9,7 +9,6 @@ from urllib.parse import quote, urlencode
 
 from gateway.config.providers import ProviderDescription
 from gateway.core.operations.registry import by_path
-from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import DocumentCall, InferenceRequest
 from gateway.protocols.aws import event_stream as amazon
 from gateway.protocols.aws.sigv4 import CanonicalRequest, Signer
@@ -32,18 +31,19 @@ class CallHeads:
         query: Mapping[str, str] | None,
     ) -> None:
         self._wire = wire
-        self._query = f"?{urlencode(query, quote_via=quote, safe='')}" if query else ""
-        self._probe = f"{provider.probe if provider else '/models'}{self._query}"
-        self._accepted = {False: _WHOLE, True: STREAMS["sse"]}
-        self._paths: dict[tuple[OperationSpec, bool], str] = {}
-        for path, operation in by_path().items():
-            for streamed in (False, True):
-                self._paths[operation, streamed] = path.removeprefix("/v1")
-        if provider is not None:
-            self._accepted[True] = STREAMS[provider.stream_format]
-            for operation, streamed in self._paths:
-                paths = provider.operations | (provider.streams if streamed else {})
-                self._paths[operation, streamed] = paths.get(operation.name, "")
+        self._query = urlencode(query or {}, quote_via=quote, safe="")
+        self._probe = self._target(provider.probe if provider else "/models")
+        self._accepted = {
+            False: _WHOLE,
+            True: STREAMS[provider.stream_format if provider else "sse"],
+        }
+        self._paths = {
+            (operation, streamed): provider.path(operation.name, streamed)
+            if provider
+            else path.removeprefix("/v1")
+            for path, operation in by_path().items()
+            for streamed in (False, True)
+        }
 
     def carry(self, given: Mapping[str, str], signer: Signer | None = None) -> None:
         """From now on, all have these headers, and are signed where there is a signer."""
@@ -56,8 +56,8 @@ class CallHeads:
             (b"content-type", b"application/json"),
         )
         self._starts = {
-            (operation, streamed, ""): self._start(path, streamed)
-            for (operation, streamed), path in self._paths.items()
+            (*call, ""): self._start(path, call[1])
+            for call, path in self._paths.items()
             if path and _MODEL not in path
         }
 
@@ -85,7 +85,12 @@ class CallHeads:
 
     def _start(self, path: str, streamed: bool) -> bytes:
         headers = (*self._headers, (b"accept", self._accepted[streamed]))
-        return self._wire.start("POST", f"{path}{self._query}", headers)
+        return self._wire.start("POST", self._target(path), headers)
+
+    def _target(self, path: str) -> str:
+        if not self._query:
+            return path
+        return f"{path}{'&' if '?' in path else '?'}{self._query}"
 
     def _start_with_model(self, call: DocumentCall, model: str) -> bytes:
         """Of a path that names the model. Its names at the endpoint are the settings' own, so

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+import json
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
+
+import orjson
 
 from gateway.config.providers import ProviderDescription
 from gateway.core.errors import UpstreamError, UpstreamRefused
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import JsonBody, OneFrame
-from gateway.core.types import AT_ONCE_BYTES, DocumentCall, InferenceRequest, ServedModel
+from gateway.core.types import (
+    AT_ONCE_BYTES,
+    DocumentCall,
+    InferenceRequest,
+    JsonDocument,
+    ServedModel,
+)
 from gateway.endpoints.connectors.openai.dialects import Dialect
 from gateway.endpoints.connectors.openai.event_stream import AnswerBounds, EventStream
 from gateway.endpoints.connectors.openai.provider import OpenAiConnector
@@ -21,6 +30,14 @@ from gateway.protocols import strictjson
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.stream import WireStream
 from gateway.protocols.http_client.wire import ConnectionPool
+
+
+def written(request: Callable[[Callable[[str], Any]], JsonDocument]) -> bytes:
+    """The JSON of a request, in which a text that is JSON already stands as it is."""
+    try:
+        return orjson.dumps(request(orjson.Fragment))
+    except TypeError:  # integers beyond 64 bits, which orjson refuses
+        return json.dumps(request(json.loads), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 class TranslatingConnector(OpenAiConnector):
@@ -56,10 +73,19 @@ class TranslatingConnector(OpenAiConnector):
         if self._credential is not None:
             self._authorize(self._credential)
         document = self._document(call, served)
-        written = partial(self._dialect.body, document, served, call.streamed)
+        made = partial(self._request, document, served, call.streamed)
         if call.size > AT_ONCE_BYTES:
-            return self._open_at_length(written, request, call, served.model)
-        return self._open(written(), request, call, served.model)
+            return self._open_at_length(partial(written, made), request, call, served.model)
+        return self._open(written(made), request, call, served.model)
+
+    def _request(
+        self,
+        document: JsonDocument,
+        served: ServedModel,
+        streamed: bool,
+        as_json: Callable[[str], Any],
+    ) -> JsonDocument:
+        return self._completed(self._dialect.request(document, served, streamed, as_json))
 
     def _whole(
         self, operation: OperationSpec, model: str, answer: HttpClientConnection

@@ -1,0 +1,63 @@
+"""What answers are made of as chat completions and their chunks, whatever API they come of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orjson import JSONDecodeError, loads
+
+from gateway.core import ambient
+from gateway.core.errors import UpstreamFailed
+from gateway.core.reply import ServerEvent
+from gateway.core.types import JsonDocument
+from gateway.endpoints.connectors.openai.large import READ_BYTES
+from gateway.protocols import strictjson
+
+
+def head(kind: str, own: Any, model: Any) -> JsonDocument:
+    """What every completion and every chunk begins with, `own` being its id."""
+    return {"id": own, "object": kind, "created": int(ambient.wall_s()), "model": model}
+
+
+def chunk(begun: bytes, delta: bytes, reason: bytes = b"null") -> bytes:
+    """Of choice 0, behind the head without its last brace; all in JSON."""
+    return b'%b,"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]}' % (
+        begun, delta, reason,
+    )  # fmt: skip
+
+
+def usage_chunk(begun: bytes, usage: bytes) -> bytes:
+    return b'%b,"choices":[],"usage":%b}' % (begun, usage)
+
+
+def event_document(event: ServerEvent) -> JsonDocument:
+    """The JSON of an event of another API. Raises UpstreamFailed for what is none."""
+    data = event.data
+    if len(data) > READ_BYTES and not strictjson.is_within(data, strictjson.BOUNDS):
+        raise UpstreamFailed("the endpoint sent an event that is too large to be translated")
+    try:
+        document = loads(data)
+    except JSONDecodeError:
+        document = None
+    if not isinstance(document, dict):
+        raise UpstreamFailed("the endpoint sent an event that is no JSON object")
+    return document
+
+
+def no_beginning() -> UpstreamFailed:
+    return UpstreamFailed("the endpoint began a stream with no message")
+
+
+def unknown_block() -> UpstreamFailed:
+    return UpstreamFailed("the endpoint's answer has a block that a chat has no words for")
+
+
+def broken_off() -> UpstreamFailed:
+    return UpstreamFailed("the endpoint's model broke off its answer", transient=True)
+
+
+def count(usage: Mapping[str, Any], name: str) -> int:
+    """Tokens, as an API counts them; 0 for what is no count."""
+    tokens = usage.get(name)
+    return int(tokens) if isinstance(tokens, int | float) and tokens > 0 else 0
