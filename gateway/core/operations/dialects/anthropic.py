@@ -86,17 +86,17 @@ def _no_tools(value: Any) -> bool:
 
 
 def _is_tool(tool: Any) -> bool:
-    if not is_function(tool, _is_name) or not _is_cache_mark(tool.get("cache_control")):
+    if not is_function(tool, _is_name) or not is_cache_mark(tool.get("cache_control")):
         return False
     function = tool["function"]
-    return not function.get("strict") or is_accepted(function.get("parameters"), _holds)
+    return not function.get("strict") or is_accepted(function.get("parameters"), is_enforced)
 
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def _is_cache_mark(value: Any) -> bool:
+def is_cache_mark(value: Any) -> bool:
     if value is None:
         return True
     return (
@@ -120,10 +120,10 @@ def _no_format(value: Any) -> bool:
         return True  # any JSON: it takes a schema
     stated = value.get("json_schema")
     schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not is_accepted(schema, _holds)
+    return not is_accepted(schema, is_enforced)
 
 
-def _holds(schema: Mapping[str, Any]) -> bool:
+def is_enforced(schema: Mapping[str, Any]) -> bool:
     """Whether answers can be held to what the schema says, those within it apart."""
     objects = "properties" in schema or "object" in types(schema)
     return (
@@ -225,7 +225,7 @@ def _one_message_needs(
     for key, value in message.items():
         if value and key not in spoken:
             yield CapabilityNeed("other", f"{where}.{key}")
-    if not _is_cache_mark(message.get("cache_control")):
+    if not is_cache_mark(message.get("cache_control")):
         yield CapabilityNeed("other", f"{where}.cache_control")
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
         yield CapabilityNeed("other", f"{where}.tool_call_id")
@@ -270,7 +270,7 @@ def _is_part(part: Any, role: str) -> bool:
         return False
     if any(v and key not in _KEYS[kind] for key, v in part.items()):
         return False
-    if not _is_cache_mark(part.get("cache_control")):
+    if not is_cache_mark(part.get("cache_control")):
         return False
     if kind in _TEXTS:
         text = part.get(kind)
