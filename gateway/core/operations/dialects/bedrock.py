@@ -24,7 +24,7 @@ from gateway.core.operations.dialects.chats import (
     no_stream_options,
     outside,
 )
-from gateway.core.operations.dialects.schemas import is_accepted
+from gateway.core.operations.json_schema import is_accepted
 from gateway.core.operations.spec import CapabilityNeed, Row
 
 OFFERED: Final = frozenset({"tools", "structured_output", "parts", "reasoning"})

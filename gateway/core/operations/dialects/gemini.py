@@ -23,7 +23,7 @@ from gateway.core.operations.dialects.chats import (
     no_stream_options,
     outside,
 )
-from gateway.core.operations.dialects.schemas import is_accepted, types
+from gateway.core.operations.json_schema import is_accepted, types
 from gateway.core.operations.spec import CapabilityNeed, Row
 
 OFFERED: Final = frozenset({"tools", "structured_output", "logprobs", "parts", "reasoning"})
@@ -61,7 +61,7 @@ _PART_KEYS: Final = {
 _ONLY_TEXT: Final = frozenset({"text"})
 _SCHEMA_KEYS: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "prefixItems", "enum",
-     "anyOf", "$ref", "$defs", "$id", "$anchor", "$schema", "description", "title", "default",
+     "anyOf", "$ref", "$defs", "$id", "$anchor", "description", "title", "default",
      "format", "minItems", "maxItems", "minimum", "maximum", "propertyOrdering")
 )  # fmt: skip
 _FORMATS: Final = ("date-time", "date", "time")

@@ -32,7 +32,7 @@ class CallHeads:
     ) -> None:
         self._wire = wire
         self._query = urlencode(query or {}, quote_via=quote, safe="")
-        self._probe = self._target(provider.probe if provider else "/models")
+        self._probe = _with_query(provider.probe if provider else "/models", self._query)
         self._accepted = {
             False: _WHOLE,
             True: STREAMS[provider.stream_format if provider else "sse"],
@@ -85,12 +85,7 @@ class CallHeads:
 
     def _start(self, path: str, streamed: bool) -> bytes:
         headers = (*self._headers, (b"accept", self._accepted[streamed]))
-        return self._wire.start("POST", self._target(path), headers)
-
-    def _target(self, path: str) -> str:
-        if not self._query:
-            return path
-        return f"{path}{'&' if '?' in path else '?'}{self._query}"
+        return self._wire.start("POST", _with_query(path, self._query), headers)
 
     def _start_with_model(self, call: DocumentCall, model: str) -> bytes:
         """Of a path that names the model. Its names at the endpoint are the settings' own, so
@@ -110,6 +105,10 @@ class CallHeads:
             canonical = self._canonical[start] = signer.of_head(start)
         made = signer.headers(canonical, sha256(body).hexdigest())
         return tuple([(name.encode(), value.encode()) for name, value in made.items()])
+
+
+def _with_query(path: str, query: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}{query}" if query else path
 
 
 def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:

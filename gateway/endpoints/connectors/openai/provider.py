@@ -97,7 +97,9 @@ class OpenAiConnector:
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
         if self._credential is not None:
             self._authorize(self._credential)
-        document = self._completed(self._document(call, served))
+        document = self._document(call, served)
+        if self._provider is not None:
+            document = self._provider.completed(document)
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
@@ -130,9 +132,6 @@ class OpenAiConnector:
             if name in document and other in document:
                 raise UpstreamRefused(f"{name} and {other} are one field there; leave one out")
         return {**provider.sent(document), "model": served.model}
-
-    def _completed(self, document: dict[str, Any]) -> dict[str, Any]:
-        return document if self._provider is None else self._provider.completed(document)
 
     async def _open_asking(
         self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str

@@ -85,7 +85,8 @@ class TranslatingConnector(OpenAiConnector):
         streamed: bool,
         as_json: Callable[[str], Any],
     ) -> JsonDocument:
-        return self._completed(self._dialect.request(document, served, streamed, as_json))
+        made = self._dialect.request(document, served, streamed, as_json)
+        return made if self._provider is None else self._provider.completed(made)
 
     def _whole(
         self, operation: OperationSpec, model: str, answer: HttpClientConnection

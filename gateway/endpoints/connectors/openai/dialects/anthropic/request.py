@@ -8,7 +8,7 @@ from typing import Any
 from gateway.core.operations import tokens
 from gateway.core.operations.dialects.anthropic import THOUGHTS, is_limited, thinks
 from gateway.core.operations.dialects.chats import DATA_URL, SYSTEM
-from gateway.core.operations.dialects.schemas import titled
+from gateway.core.operations.json_schema import plain, titled
 from gateway.core.types import JsonDocument, ServedModel
 
 Block = dict[str, Any]
@@ -168,9 +168,10 @@ def _tool(tool: JsonDocument) -> JsonDocument:
     made: JsonDocument = {"name": function["name"]}
     if description := function.get("description"):
         made["description"] = description
-    made["input_schema"] = {"type": "object", **(function.get("parameters") or {})}
+    schema = function.get("parameters") or {}
     if function.get("strict"):
-        made["strict"] = True
+        schema, made["strict"] = plain(schema), True
+    made["input_schema"] = {"type": "object", **schema}
     if mark := tool.get("cache_control"):
         made["cache_control"] = mark
     return made

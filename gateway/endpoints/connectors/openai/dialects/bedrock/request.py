@@ -10,6 +10,7 @@ from typing import Any, Final
 from gateway.core.operations import tokens
 from gateway.core.operations.dialects.bedrock import DOCUMENTS, IMAGES, is_limited, labels
 from gateway.core.operations.dialects.chats import DATA_URL, SYSTEM
+from gateway.core.operations.json_schema import plain
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
 
@@ -84,7 +85,7 @@ def _output(document: JsonDocument) -> JsonDocument:
     shape = document.get("response_format")
     if shape and shape["type"] == "json_schema":
         stated = shape["json_schema"]
-        schema = {"schema": strictjson.dumps(stated["schema"]).decode()}
+        schema = {"schema": strictjson.dumps(plain(stated["schema"])).decode()}
         schema |= {key: stated[key] for key in ("name", "description") if stated.get(key)}
         made["textFormat"] = {"type": "json_schema", "structure": {"jsonSchema": schema}}
     return made
@@ -200,9 +201,10 @@ def _tool(tool: JsonDocument) -> list[Block]:
     made: Block = {"name": function["name"]}
     if description := function.get("description"):
         made["description"] = description
-    made["inputSchema"] = {"json": {"type": "object", **(function.get("parameters") or {})}}
+    schema = function.get("parameters") or {}
     if function.get("strict"):
-        made["strict"] = True
+        schema, made["strict"] = plain(schema), True
+    made["inputSchema"] = {"json": {"type": "object", **schema}}
     return _marked(tool, [{"toolSpec": made}])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.core.operations import tokens
 from gateway.core.operations.dialects.chats import SYSTEM
-from gateway.core.operations.dialects.schemas import titled
+from gateway.core.operations.json_schema import plain, titled
 from gateway.core.types import JsonDocument, ServedModel
 
 _NAMES = {
@@ -69,7 +69,8 @@ def _function(function: JsonDocument) -> JsonDocument:
     made: JsonDocument = {"name": function["name"]}
     if description := function.get("description"):
         made["description"] = description
-    made["parameters"] = {"type": "object", **(function.get("parameters") or {})}
+    schema = function.get("parameters") or {}
+    made["parameters"] = {"type": "object", **(plain(schema) if function.get("strict") else schema)}
     return made
 
 

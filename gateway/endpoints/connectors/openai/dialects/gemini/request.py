@@ -8,7 +8,7 @@ from typing import Any
 from gateway.core.operations import tokens
 from gateway.core.operations.dialects.chats import DATA_URL, SYSTEM
 from gateway.core.operations.dialects.gemini import SIGNATURE, SOUNDS, media_type
-from gateway.core.operations.dialects.schemas import titled
+from gateway.core.operations.json_schema import plain, titled
 from gateway.core.types import JsonDocument, ServedModel
 
 Part = dict[str, Any]
@@ -178,6 +178,7 @@ def _declaration(function: JsonDocument) -> JsonDocument:
     if description := function.get("description"):
         made["description"] = description
     if schema := function.get("parameters"):
+        schema = plain(schema) if function.get("strict") else schema
         made["parametersJsonSchema"] = {"type": "object", **schema}
     return made
 
