@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
-from gateway.core.operations.dialects import anthropic, cohere, gemini
+from gateway.core.operations.dialects import anthropic, bedrock, cohere, gemini
 from gateway.core.operations.dialects.fields import CHAT as CHAT_DIALECT
 from gateway.core.operations.dialects.fields import MESSAGES
 from gateway.core.operations.embeddings import EMBEDDINGS
@@ -139,5 +139,17 @@ COHERE: Final = register(
         unsaid=cohere.needs,
         batches=True,
         provider="cohere-native",
+    )
+)
+BEDROCK: Final = register(
+    EndpointKind(
+        name="bedrock",
+        protocol="Amazon Bedrock's Converse API",
+        addresses=Addresses.URL,
+        documents=frozenset({CHAT}),
+        capabilities=bedrock.OFFERED,
+        unsaid=bedrock.needs,
+        batches=True,
+        provider="bedrock-converse",
     )
 )

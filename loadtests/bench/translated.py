@@ -1,12 +1,11 @@
 """What an endpoint with an API of its own costs more: `python -m loadtests.bench.translated`.
 
 Recorded chats of some 3 KB (`--recorded FILE`, of `loadtests.load.mixed`), or made ones, go to an
-endpoint of kind openai and to one of each other kind in turns, over sockets of this process that
-answer with prepared bytes: whole, and as streams of 100 chunks, in one read and in a read for each
-(where the server's writes count, too). Processor time of this process in
-ms a call, the median of the rounds; what decides whether the call may go there is counted too. A
-recorded `top_p` is left out: with a temperature beside it the call would go nowhere. `--kind` says
-to which.
+endpoint of kind openai and to one of each other kind (`--kind`) in turns, those to bedrock signed,
+over sockets of this process that answer with prepared bytes: whole, and as streams of 100 chunks,
+in one read and in a read for each (where the server's writes count, too). Processor time of this
+process in ms a call, the median of the rounds; what decides whether the call may go there is
+counted too. A recorded `top_p` is left out: with a temperature beside it the call would go nowhere.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ import argparse
 import asyncio
 import json
 import statistics
+import struct
 import time
-from collections.abc import Callable
+from binascii import crc32
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ from loadtests.bench.fronts import front_costs_ms
 
 _CHUNKS = 100
 _PIECE = " words"
-_OTHERS = ("anthropic", "cohere", "gemini")
+_OTHERS = ("anthropic", "bedrock", "cohere", "gemini")
+_KEYS = {"region": "eu-central-1", "access_key": "AKIDEXAMPLE", "secret_key": "key-0123456789"}
 _APART = b"/apart/"
 _CASES = {
     "whole": ("/at-once", False),
@@ -80,6 +82,8 @@ async def _measure(args: argparse.Namespace) -> dict[str, dict[str, float]]:
     kinds = ("openai", *(args.kind or _OTHERS))
     for name, (base, streamed) in _CASES.items():
         connectors = {kind: _connector(kind, f"{url}{base}/{kind}") for kind in kinds}
+        for connector in connectors.values():
+            await _until_ready(connector)
         rounds: dict[str, list[float]] = {kind: [] for kind in kinds}
         for _ in range(args.rounds):
             for kind, connector in connectors.items():
@@ -105,8 +109,18 @@ def _documents(recorded: Path | None, calls: int) -> list[Document]:
 
 
 def _connector(kind: str, url: str) -> Connector:
-    settings = {"kind": kind, "zone": CLOUD, "url": url, "api_key": "key-0123456789"}
+    settings: Document = {"kind": kind, "zone": CLOUD, "url": url, "api_key": "key-0123456789"}
+    if kind == "bedrock":
+        settings |= {"api_key": None, "credential": {"aws": _KEYS}}
     return build_connector(EndpointSettings.model_validate(settings), None)
+
+
+async def _until_ready(connector: Connector) -> None:
+    for _ in range(1000):
+        if await connector.ready():
+            return
+        await asyncio.sleep(0.001)
+    raise SystemExit("the endpoint has no credential")
 
 
 async def _call(connector: Connector, kind: str, document: Document, streamed: bool) -> None:
@@ -127,40 +141,44 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0] or b"0")
             body = await reader.readexactly(length)
-            streamed = b'"stream":true' in body or b":streamGenerateContent" in head
+            named = any(part in head for part in (b":streamGenerateContent", b"/converse-stream"))
+            streamed = named or b'"stream":true' in body
             kind = next(kind for kind in _ANSWERS if b"/%b/" % kind.encode() in head)
             answer = _ANSWERS[kind][streamed]
-            for piece in _pieces(answer) if _APART in head else [answer]:
+            for piece in answer if _APART in head else [b"".join(answer)]:
                 writer.write(piece)
                 await asyncio.sleep(0)
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
 
 
-def _pieces(answer: bytes) -> list[bytes]:
-    return [event + b"\n\n" for event in answer.split(b"\n\n")[:-1]]
-
-
 def _bodies() -> tuple[bytes, bytes]:
     """Of an answer of OpenAI's API, and of its stream without `[DONE]`."""
-    whole, events = (_ANSWERS["openai"][s].partition(b"\r\n\r\n")[2] for s in (False, True))
+    whole, events = (
+        b"".join(_ANSWERS["openai"][s]).partition(b"\r\n\r\n")[2] for s in (False, True)
+    )
     return whole, events.removesuffix(b"data: [DONE]\n\n")
 
 
-def _whole(document: Document) -> bytes:
+def _whole(document: Document) -> list[bytes]:
     body = json.dumps(document).encode()
-    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
-        len(body), body,
-    )  # fmt: skip
+    return [_head(b"application/json", len(body)) + body]
 
 
-def _streamed(events: list[Document], written: Callable[[Document], bytes], end: bytes) -> bytes:
-    body = b"".join(map(written, events)) + end
-    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%b" % (
-        len(body), body,
-    )  # fmt: skip
+def _streamed(
+    events: Sequence[Any],
+    written: Callable[[Any], bytes],
+    end: bytes = b"",
+    media: bytes = b"text/event-stream",
+) -> list[bytes]:
+    first, *others = map(written, events)
+    return [_head(media, len(first) + sum(map(len, others)) + len(end)) + first, *others, end]
+
+
+def _head(media: bytes, length: int) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (media, length)
 
 
 def _chunk(delta: Document, reason: str | None = None) -> Document:
@@ -182,6 +200,20 @@ def _named(document: Document) -> bytes:
     return b"event: %b\n%b" % (document["type"].encode(), _data(document))
 
 
+def _framed(event: tuple[str, Document]) -> bytes:
+    """As a message of AWS's event stream."""
+    name, document = event
+    stated = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
+    headers = b"".join(
+        b"%c%b\x07%b%b" % (len(key), key.encode(), len(text).to_bytes(2, "big"), text.encode())
+        for key, text in stated.items()
+    )
+    payload = json.dumps(document, separators=(",", ":")).encode()
+    prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
+    message = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
+    return message + struct.pack(">I", crc32(message))
+
+
 _DELTAS = [
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": _PIECE}}
 ] * _CHUNKS
@@ -196,6 +228,10 @@ def _candidate(text: str, **more: Any) -> Document:
     return {**_GEMINI, "candidates": [{"content": content, "index": 0, **more}]}
 
 
+_BEDROCK_COUNTS = {
+    "usage": {"inputTokens": 700, "outputTokens": _CHUNKS, "totalTokens": 700 + _CHUNKS},
+    "metrics": {"latencyMs": 5},
+}
 _COHERE_END = {"finish_reason": "COMPLETE", "usage": {"billed_units": _USAGE}}
 _COHERE_DELTA = {
     "type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": _PIECE}}},
@@ -226,7 +262,22 @@ _ANSWERS = {
              {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
              {"type": "message_stop"}],
             _named,
-            b"",
+        ),
+    ),
+    "bedrock": (
+        _whole(
+            {"output": {"message": {"role": "assistant", "content": [{"text": _PIECE * _CHUNKS}]}},
+             "stopReason": "end_turn", **_BEDROCK_COUNTS}
+        ),
+        _streamed(
+            [("messageStart", {"role": "assistant"}),
+             *[("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": _PIECE},
+                                      "p": "abcdefghijklm"})] * _CHUNKS,
+             ("contentBlockStop", {"contentBlockIndex": 0}),
+             ("messageStop", {"stopReason": "end_turn"}),
+             ("metadata", _BEDROCK_COUNTS)],
+            _framed,
+            media=b"application/vnd.amazon.eventstream",
         ),
     ),
     "cohere": (
@@ -242,7 +293,6 @@ _ANSWERS = {
              {"type": "content-end", "index": 0},
              {"type": "message-end", "delta": _COHERE_END}],
             _named,
-            b"",
         ),
     ),
     "gemini": (
@@ -250,7 +300,6 @@ _ANSWERS = {
         _streamed(
             [_candidate(_PIECE)] * (_CHUNKS - 1) + [_candidate(_PIECE, finishReason="STOP")],
             _data,
-            b"",
         ),
     ),
 }  # fmt: skip

@@ -82,8 +82,9 @@ def test_a_description_that_ships_is_whole(name: str) -> None:
     assert bool(described.url) is not bool(described.url_example)
     tasks = {OPERATIONS[operation].task for operation in described.operations}
     url = described.url or described.url_example
+    keys = ', credential: {aws: {file: "keys"}}' if described.signing else ""
     for task in tasks:
-        its = settings(f'provider: {name}, url: "{url}"', task).endpoints["there"]
+        its = settings(f'provider: {name}, url: "{url}"{keys}', task).endpoints["there"]
         assert its.provider == described
         assert its.kind == described.kind
 
@@ -243,7 +244,7 @@ async def test_a_probe_asks_what_the_provider_has(provider: Provider, tmp_path: 
     provider.script = [head(401, {"content-length": "0"})]
     assert not await there.ready()
     await there.aclose()
-    assert {seen.path for seen in provider.seen} == {"/v1/up?a=b+c"}
+    assert {seen.path for seen in provider.seen} == {"/v1/up?a=b%20c"}
     assert provider.seen[0].headers["x-team"] == "a"
 
 

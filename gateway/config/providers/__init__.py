@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -65,6 +65,12 @@ class ProviderDescription(Section):
     operations: dict[Operation, Annotated[str, Field(pattern=_PATH)]] = Field(min_length=1)
     streams: dict[Operation, Annotated[str, Field(pattern=_STREAM_PATH)]] = Field(
         {}, description="paths of streamed calls, where they have others"
+    )
+    stream_format: Literal["sse", "amazon"] = Field(
+        "sse", description="of streamed answers: server-sent events, or AWS's event stream"
+    )
+    signing: Annotated[str, Field(pattern="^[a-z0-9-]*$")] = Field(
+        "", description="the name of the service in AWS signatures, where it takes them"
     )
     probe: Annotated[str, Field(pattern=_PATH)] = Field("/models", description="for health probes")
     lacks: tuple[Capability, ...] = Field((), description="what no model has there")

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from gateway.config import EndpointSettings
 from gateway.config.endpoint_kinds import (
     ANTHROPIC,
+    BEDROCK,
     COHERE,
     GEMINI,
     KINDS,
@@ -25,6 +26,7 @@ from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
 from gateway.endpoints.connectors.openai.dialects import Dialect
 from gateway.endpoints.connectors.openai.dialects.anthropic import Anthropic
+from gateway.endpoints.connectors.openai.dialects.bedrock import Bedrock
 from gateway.endpoints.connectors.openai.dialects.cohere import Cohere
 from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
 from gateway.endpoints.connectors.openai.dialects.gemini import Gemini
@@ -133,6 +135,7 @@ CONNECTORS: dict[EndpointKind, Build] = {
     KSERVE: _kserve,
     OPENAI: _openai,
     ANTHROPIC: _translated(Anthropic()),
+    BEDROCK: _translated(Bedrock()),
     COHERE: _translated(Cohere()),
     GEMINI: _translated(Gemini()),
 }

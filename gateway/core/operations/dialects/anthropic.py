@@ -17,7 +17,7 @@ from gateway.core.operations.capabilities import (
     is_set,
     other_than,
 )
-from gateway.core.operations.dialects.anthropic_schemas import holds
+from gateway.core.operations.dialects.anthropic_schemas import is_enforced
 from gateway.core.operations.dialects.chats import (
     DATA_URL,
     SYSTEM,
@@ -99,14 +99,14 @@ def _no_tools(value: Any) -> bool:
 
 
 def _is_tool(tool: Any) -> bool:
-    if not is_function(tool, _is_name) or not _is_cache_mark(tool.get("cache_control")):
+    if not is_function(tool, _is_name) or not is_cache_mark(tool.get("cache_control")):
         return False
     function = tool["function"]
-    return not function.get("strict") or is_accepted(function.get("parameters"), holds)
+    return not function.get("strict") or is_accepted(function.get("parameters"), is_enforced)
 
 
 def _is_tool_call(call: Any) -> bool:
-    return is_tool_call(call, _is_name, _MARK) and _is_cache_mark(call.get("cache_control"))
+    return is_tool_call(call, _is_name, _MARK) and is_cache_mark(call.get("cache_control"))
 
 
 def _is_name(name: Any) -> bool:
@@ -114,10 +114,10 @@ def _is_name(name: Any) -> bool:
 
 
 def _no_cache_mark(value: Any) -> bool:
-    return not _is_cache_mark(value)
+    return not is_cache_mark(value)
 
 
-def _is_cache_mark(value: Any) -> bool:
+def is_cache_mark(value: Any) -> bool:
     if value is None:
         return True
     return (
@@ -141,7 +141,7 @@ def _no_format(value: Any) -> bool:
         return True  # any JSON: it takes a schema
     stated = value.get("json_schema")
     schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not is_accepted(schema, holds)
+    return not is_accepted(schema, is_enforced)
 
 
 _FIELDS: Final[Mapping[str, Row]] = {
@@ -241,7 +241,7 @@ def _one_message_needs(
     for key, value in message.items():
         if value and key not in spoken:
             yield CapabilityNeed("other", f"{where}.{key}")
-    if not _is_cache_mark(message.get("cache_control")):
+    if not is_cache_mark(message.get("cache_control")):
         yield CapabilityNeed("other", f"{where}.cache_control")
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
         yield CapabilityNeed("other", f"{where}.tool_call_id")
@@ -286,7 +286,7 @@ def _is_part(part: Any, role: str) -> bool:
         return False
     if any(v and key not in _KEYS[kind] for key, v in part.items()):
         return False
-    if not _is_cache_mark(part.get("cache_control")):
+    if not is_cache_mark(part.get("cache_control")):
         return False
     if kind in _TEXTS:
         text = part.get(kind)

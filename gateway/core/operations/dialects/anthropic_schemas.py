@@ -17,7 +17,7 @@ _FORMATS: Final = (
 )  # fmt: skip
 
 
-def holds(schema: Mapping[str, Any]) -> bool:
+def is_enforced(schema: Mapping[str, Any]) -> bool:
     """Whether answers can be held to what the schema says, those within it apart."""
     objects = "properties" in schema or "object" in types(schema)
     return (

@@ -136,10 +136,11 @@ class EventStream:
         without_usage: bool = False,
         held: AnswerShare | None = None,
         reader: EventReader | None = None,
+        parser: EventParser | None = None,
     ) -> None:
         """`without_usage`: the caller has not asked for the event that only says what it took.
         `held`: where an event is counted that has not come whole. `reader`: None for a provider
-        that writes OpenAI's events."""
+        that writes OpenAI's events. `parser`: None for server-sent events."""
         self._reader = reader
         self._held = held
         self._counts = False  # something is counted there
@@ -148,7 +149,7 @@ class EventStream:
         self._response = response
         self._without_usage = without_usage
         self._bounds = bounds
-        self._parser = EventParser(bounds.event_bytes)
+        self._parser = parser or EventParser(bounds.event_bytes)
         self._progress = Progress(operation, words)
         self._committed = False  # an event has gone to the caller
         self._receiver: Receiver[Frame] | None = None

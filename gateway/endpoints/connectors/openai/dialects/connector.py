@@ -111,10 +111,14 @@ class TranslatingConnector(OpenAiConnector):
         usage_wanted = call.translation is not None or bool(options.get("include_usage"))
         events = self._dialect.events(usage_wanted, model)
         return EventStream(
-            response, call.operation, self._bounds, self._words, False, request.held, events
+            response,
+            call.operation,
+            self._bounds,
+            self._words,
+            held=request.held,
+            reader=events,
+            parser=self._parser(),
         )
 
-    def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
-        if status == 401:
-            self._distrust()
+    def _meaning(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
         return self._dialect.failure(status, headers, body, self._words)
