@@ -178,20 +178,22 @@ def test_langchain_calls_a_tool_and_goes_on(town: Town, model: str, version: Any
     chat = ChatOpenAI(
         model=model, base_url=str(town.client.base_url), api_key="allowed", max_retries=0,
         use_responses_api=True, output_version=version,
-    ).bind_tools([trams_of])  # fmt: skip
+    )  # fmt: skip
+    guide = chat.bind_tools([trams_of])
     for streamed in (False, True):
         messages: list[Any] = [("user", HELLO)]
         for _ in range(2):
             if streamed:
-                chunks = list(chat.stream(messages))
+                chunks = list(guide.stream(messages))
                 answer = chunks[0]
                 for chunk in chunks[1:]:
                     answer = answer + chunk
             else:
-                answer = chat.invoke(messages)
+                answer = guide.invoke(messages)
             messages.append(answer)
             messages += [trams_of.invoke(each) for each in answer.tool_calls]
         assert answer.text == "Take line 4."
         assert "4 and 7 at Main" in sent(town, model)
     town.chats.reply = lambda document: Reply('{"line": 4}')
     town.claude.reply = lambda document: ClaudeReply([claude_text('{"line": 4}')])
+    assert chat.with_structured_output(Tram, method="json_schema").invoke(HELLO) == Tram(line=4)

@@ -86,6 +86,11 @@ FEATURES: dict[str, tuple[Document, str, str]] = {
     "calls at once": (
         items(CALL, {**CALL, "call_id": "call_2"}, OUTPUT, {**OUTPUT, "call_id": "call_2"}), "", "",
     ),
+    "an output behind what the user says": (items(CALL, USER, OUTPUT), *["input[2]"] * 2),
+    "an output of no call": (items(OUTPUT), *["input[1]"] * 2),
+    "a text between a call and its output": (
+        items(CALL, spoken({"type": "output_text", "text": "a"}), OUTPUT), "", "",
+    ),
     "a call in a namespace": (items({**CALL, "namespace": "crm"}, OUTPUT), *["input[1]"] * 2),
     "a call by a program": (
         items({**CALL, "caller": {"type": "program", "caller_id": "c"}}, OUTPUT),

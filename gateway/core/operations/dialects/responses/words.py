@@ -127,8 +127,12 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
     items = given if isinstance(given, list) else ()
     if not isinstance(given, str) and not any(map(_has_words, items)):
         yield CapabilityNeed("other", "input")
+    calls: set[str] = set()  # whose outputs are still to come
     for at, item in enumerate(items):
-        if (field := _unsaid(item)) is not None:
+        field = _unsaid(item)
+        if field is None and _is_out_of_turn(item, calls):
+            field = ""
+        if field is not None:
             capability = "state" if item.get("type") == "item_reference" else "other"
             yield CapabilityNeed(capability, f"input[{at}]{field}")
 
@@ -150,6 +154,21 @@ def _unsaid(item: Mapping[str, Any]) -> str | None:
             return ""
         return _unsaid_parts(item.get("output"), "tool", ".output")
     return None if kind == "reasoning" and _is_thought(item) else ""
+
+
+def _is_out_of_turn(item: Mapping[str, Any], calls: set[str]) -> bool:
+    """Whether it comes where no chat has it: there, the outputs of all calls follow the turn that
+    calls, before anybody else speaks."""
+    kind = item.get("type")
+    if kind == "function_call":
+        calls.add(item["call_id"])
+    elif kind == "function_call_output":
+        if item["call_id"] not in calls:
+            return True
+        calls.remove(item["call_id"])
+    elif kind != "reasoning" and calls:
+        return bool(item["role"] != "assistant")
+    return False
 
 
 def _has_words(item: Mapping[str, Any]) -> bool:

@@ -11,7 +11,9 @@ import orjson
 
 from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
-from gateway.core.operations.spec import Translation
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.dialects.responses import AS_CHAT
+from gateway.core.operations.responses import RESPONSES
 from gateway.core.reply import (
     Frame,
     JsonBody,
@@ -39,8 +41,8 @@ class ResponsesConnector:
 
     def open(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:
         call = request.payload
-        if isinstance(call, DocumentCall) and (made := call.operation.translation) is not None:
-            return self._open(request, call, made, served)
+        if isinstance(call, DocumentCall) and call.operation is RESPONSES:
+            return self._open(request, call, served)
         return self._chats.open(request, served)
 
     async def ready(self) -> bool:
@@ -50,10 +52,9 @@ class ResponsesConnector:
         await self._chats.aclose()
 
     async def _open(
-        self, request: InferenceRequest, call: DocumentCall, made: Translation, served: ServedModel
+        self, request: InferenceRequest, call: DocumentCall, served: ServedModel
     ) -> ReplyStream:
-        document = made.document(call.document)
-        chat = DocumentCall(made.operation, document, call.streamed, call.size)
+        chat = DocumentCall(CHAT, AS_CHAT.document(call.document), call.streamed, call.size)
         answer = await self._chats.open(replace(request, payload=chat), served)
         writer = ResponseWriter(call.document, served.model, whole=not call.streamed)
         if not isinstance(answer, OneFrame):
