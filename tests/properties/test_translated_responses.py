@@ -21,7 +21,7 @@ from tests.chat_api import Reply, call, chunks_of, completion, problem
 
 Document = dict[str, Any]
 Drawn = st.SearchStrategy[Any]
-WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+WORDS: Drawn = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 NAMES = st.sampled_from(["trams", "stops-2", "a_b"])
 SIGNED = st.sampled_from(["thinking:c2ln", "redacted_thinking:xx=="])
 SCHEMAS: Drawn = st.sampled_from([{}, {"type": "object", "properties": {"a": {"type": "string"}}}])
@@ -111,7 +111,8 @@ def bodies(draw: st.DrawFn) -> Document:
         "metadata": {"a": "b"},
         "store": False,
     }
-    return {**body, **draw(st.just({}) | st.just({}) | st.sampled_from(ODD_FIELDS))}
+    nothing: list[Document] = [{}] * len(ODD_FIELDS)
+    return body | draw(st.sampled_from(nothing + ODD_FIELDS))
 
 
 def _tool(name: str, schema: Document, strict: bool | None) -> Document:
@@ -224,7 +225,9 @@ def _part(part: Document) -> tuple[Any, ...]:
             return ("image", url, detail)
         case {"type": "image_url", "image_url": image}:
             return ("image", image["url"], image["detail"])
-        case {"type": "input_file", **file} | {"type": "file", "file": file}:
+        case {"type": "input_file"}:
+            return ("file", part["file_data"], part["filename"])
+        case {"type": "file", "file": file}:
             return ("file", file["file_data"], file["filename"])
     raise AssertionError(part)
 

@@ -4,7 +4,9 @@ langchain, unmodified, through a real gateway."""
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import operator
 from typing import Any
 
 import agents
@@ -184,10 +186,7 @@ def test_langchain_calls_a_tool_and_goes_on(town: Town, model: str, version: Any
         messages: list[Any] = [("user", HELLO)]
         for _ in range(2):
             if streamed:
-                chunks = list(guide.stream(messages))
-                answer = chunks[0]
-                for chunk in chunks[1:]:
-                    answer = answer + chunk
+                answer = functools.reduce(operator.add, guide.stream(messages))
             else:
                 answer = guide.invoke(messages)
             messages.append(answer)
