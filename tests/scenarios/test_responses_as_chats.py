@@ -3,7 +3,6 @@ through a real gateway, to APIs that take nothing that their schemas have not.""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -336,15 +335,16 @@ SECRETS: list[Document] = [
 @pytest.mark.parametrize("at", range(len(SECRETS)))
 def test_restricted_data_stays_wherever_it_stands(town: Town, at: int) -> None:
     with pytest.raises(openai.APIStatusError):
-        town.create(**{"model": "strict", **SECRETS[at]})
+        town.create(**{"model": "strict", "given": "Is it mine?", **SECRETS[at]})
     assert not town.chats.requests
     assert not town.chats.refused
-    with contextlib.suppress(openai.APIStatusError):  # a chat has not always words for it
-        raw = town.client.responses.with_raw_response.create(
-            **{"model": "either", "input": SECRETS[at].get("given", HELLO),
-               **{key: value for key, value in SECRETS[at].items() if key != "given"}}
-        )  # fmt: skip
-        assert raw.headers["x-spillway-endpoint"] == "own"
+
+
+def test_restricted_data_goes_to_a_server_of_chats_on_the_premises(town: Town) -> None:
+    raw = town.client.responses.with_raw_response.create(model="either", input=f"Is {IBAN} mine?")
+    assert raw.headers["x-spillway-endpoint"] == "own"
+    assert raw.parse().output_text == "Line four."
+    assert IBAN in json.dumps(town.chats.requests)
 
 
 @pytest.mark.parametrize("size", [1, 7])
