@@ -64,14 +64,14 @@ def token_counts(usage: Mapping[str, Any], writes: bool = True) -> tuple[int | N
         written = max(0, (total or 0) - given)
     if given > _MOST_TOKENS or written > _MOST_TOKENS:
         given, written = min(given, _MOST_TOKENS), min(written, _MOST_TOKENS)
-    cached = _part(get("prompt_tokens_details") or get("input_tokens_details"), "cached_tokens")
-    thought = _part(
-        get("completion_tokens_details") or get("output_tokens_details"), "reasoning_tokens"
-    )
-    return total, Usage(given, written, min(cached, given), min(thought, written))
+    given_details = get("prompt_tokens_details") or get("input_tokens_details")
+    written_details = get("completion_tokens_details") or get("output_tokens_details")
+    cached = _part(given_details, "cached_tokens", given) if given_details else 0
+    thought = _part(written_details, "reasoning_tokens", written) if written_details else 0
+    return total, Usage(given, written, cached, thought)
 
 
-def _part(details: Any, name: str) -> int:
+def _part(details: Any, name: str, tokens: int) -> int:
     """How many of the tokens are of a sort."""
     count = details.get(name) if isinstance(details, dict) else 0
-    return count if type(count) is int and count > 0 else 0
+    return min(count, tokens) if type(count) is int and count > 0 else 0
