@@ -242,13 +242,29 @@ def test_what_was_thought_goes_back_with_its_signature(town: Town) -> None:
     assert content[:2] == [THOUGHT, {"type": "redacted_thinking", "data": "xx=="}]
 
 
+@pytest.mark.parametrize("model", ["writer", "claude"])
+def test_who_asks_for_a_summary_has_what_was_thought_there(town: Town, model: str) -> None:
+    town.answers("Four.", thoughts="Hm, a tram.")
+    town.claude_answers(THOUGHT, claude_text("Four."))
+    reasoning: Any = {"effort": "low", "summary": "auto"}
+    with town.client.responses.stream(model=model, input=HELLO, reasoning=reasoning) as stream:
+        pieces = [e.delta for e in stream if e.type == "response.reasoning_summary_text.delta"]
+        thought: Any = stream.get_final_response().output[0]
+    assert "".join(pieces) == thought.summary[0].text == "Hm, a tram."
+    user = {"role": "user", "content": HELLO}
+    answer = {"role": "assistant", "content": "Four."}
+    town.create([user, thought.model_dump(), answer, user], model, reasoning=reasoning)
+    api: Any = town.chats if model == "writer" else town.claude
+    assert "Hm, a tram." in json.dumps(api.requests[-1])
+
+
 def test_what_a_chat_has_no_words_for_is_told_before_anything_is_sent(town: Town) -> None:
     picture = {"type": "input_image", "detail": "auto", "file_id": "file-1"}
     for field, more in (
         ("truncation", {"truncation": "auto"}),
         ("store", {"store": True}),
         ("tools", {"tools": [{"type": "custom", "name": "f"}]}),
-        ("reasoning.summary", {"reasoning": {"summary": "auto"}}),
+        ("reasoning.summary", {"reasoning": {"summary": "concise"}}),
         ("input[0].content[0]", {"given": [{"role": "user", "content": [picture]}]}),
     ):
         with pytest.raises(openai.BadRequestError) as caught:

@@ -52,8 +52,8 @@ def spoken(*parts: Document, **more: Any) -> Document:
 
 def thought(text: str = "", encrypted: str | None = None, **more: Any) -> Document:
     content = [{"type": "reasoning_text", "text": text}] if text else []
-    return {"type": "reasoning", "id": "rs_68af", "summary": [], "content": content,
-            "encrypted_content": encrypted, **more}  # fmt: skip
+    item = {"type": "reasoning", "id": "rs_68af", "summary": [], "content": content}
+    return item | {"encrypted_content": encrypted} | more
 
 
 def offered(*tools: Document, **more: Any) -> Document:
@@ -142,6 +142,16 @@ FEATURES: dict[str, tuple[Document, str, str]] = {
         "input[1]",
         "input[1]",
     ),
+    "a summary that a chat's thought was told as": (
+        items(
+            thought(
+                "", SIGNED, summary=[{"type": "summary_text", "text": "a"}], id=f"rs_{'a' * 32}_0"
+            ),
+            spoken({"type": "output_text", "text": "b"}),
+        ),
+        "input[1]",
+        "",
+    ),
     "a reference": (items({"type": "item_reference", "id": "msg_1"}), "input[1]", "input[1]"),
     "a reference without a type": (items({"id": "msg_1"}), "input[1]", "input[1]"),
     "a call of a hosted tool": (
@@ -179,8 +189,9 @@ FEATURES: dict[str, tuple[Document, str, str]] = {
     "few words": ({"text": {"verbosity": "low"}}, "", "text.verbosity"),
     "an effort": ({"reasoning": {"effort": "low"}}, "", ""),
     "the least effort": ({"reasoning": {"effort": "minimal"}}, "", "reasoning.effort"),
-    "a summary of what is thought": (
-        {"reasoning": {"effort": "low", "summary": "auto"}},
+    "a summary of what is thought": ({"reasoning": {"effort": "low", "summary": "auto"}}, "", ""),
+    "a short summary": (
+        {"reasoning": {"summary": "concise"}},
         "reasoning.summary",
         "reasoning.summary",
     ),

@@ -50,8 +50,9 @@ def signed_thought(encrypted: Any) -> tuple[str, str] | None:
 
 
 def is_own_item(item_id: Any) -> bool:
-    """Whether an item is of an answer that was translated, of which nobody keeps more."""
-    return item_id is None or (isinstance(item_id, str) and _OWN_ID.fullmatch(item_id) is not None)
+    """Whether a thought is of an answer that was translated: it is told in full, and nobody keeps
+    more of it."""
+    return isinstance(item_id, str) and _OWN_ID.fullmatch(item_id) is not None
 
 
 def chat_document(document: Mapping[str, Any]) -> JsonDocument:
@@ -144,7 +145,8 @@ class _Conversation:
 
     def think(self, item: int, thought: Mapping[str, Any]) -> None:
         signed = signed_thought(thought.get("encrypted_content"))
-        text = "".join([part["text"] for part in thought.get("content") or ()])
+        parts = [*(thought.get("summary") or ()), *(thought.get("content") or ())]
+        text = "".join([part["text"] for part in parts])
         if signed is None and not text:
             return  # a caller has left its words out
         turn = self._current(item, after_content=False)

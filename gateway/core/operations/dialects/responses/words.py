@@ -34,6 +34,7 @@ _SHAPE_KEYS: Final = {
     "json_object": frozenset({"type"}),
     "json_schema": frozenset({"type", "name", "schema", "strict", "description"}),
 }
+_SUMMARIES: Final = {"summary": ("auto", "detailed")}  # all that was thought is the longest
 _DIRECT: Final = {"type": "direct"}  # a call by the model itself, as all are in chats
 
 
@@ -121,7 +122,7 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
         yield CapabilityNeed("structured_output", "text.format")
     if isinstance(reasoning, Mapping):
         for key, value in reasoning.items():
-            if key != "effort" and value is not None:  # a summary, above all
+            if value is not None and key != "effort" and value not in _SUMMARIES.get(key, ()):
                 yield CapabilityNeed("reasoning", f"reasoning.{key}")
     given = document.get("input")
     items = given if isinstance(given, list) else ()
@@ -130,7 +131,7 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
     calls: set[str] = set()  # whose outputs are still to come
     for at, item in enumerate(items):
         field = _unsaid(item)
-        if field is None and _is_out_of_turn(item, calls):
+        if field is None and _breaks_turn(item, calls):
             field = ""
         if field is not None:
             capability = "state" if item.get("type") == "item_reference" else "other"
@@ -156,7 +157,7 @@ def _unsaid(item: Mapping[str, Any]) -> str | None:
     return None if kind == "reasoning" and _is_thought(item) else ""
 
 
-def _is_out_of_turn(item: Mapping[str, Any], calls: set[str]) -> bool:
+def _breaks_turn(item: Mapping[str, Any], calls: set[str]) -> bool:
     """Whether it comes where no chat has it: there, the outputs of all calls follow the turn that
     calls, before anybody else speaks."""
     kind = item.get("type")
@@ -173,22 +174,23 @@ def _is_out_of_turn(item: Mapping[str, Any], calls: set[str]) -> bool:
 
 def _has_words(item: Mapping[str, Any]) -> bool:
     """Whether there is anything to be made a message of."""
-    return item.get("type") != "reasoning" or bool(
-        item.get("content") or item.get("encrypted_content")
-    )
+    if item.get("type") != "reasoning":
+        return True
+    return any(item.get(key) for key in ("summary", "content", "encrypted_content"))
 
 
 def _is_thought(item: Mapping[str, Any]) -> bool:
-    """Whether it is told in full, or signed by an endpoint of chats: a summary has no words there,
-    nor what another provider has encrypted, nor what only stands for a thought that it keeps."""
-    if not _has(item, _THOUGHT_KEYS) or item.get("summary"):
+    """Whether it is told in full, or signed by an endpoint of chats. No words there have summaries
+    of others, what they have encrypted, and what only stands for a thought that they keep."""
+    summary, content = item.get("summary") or [], item.get("content") or []
+    if not (_has(item, _THOUGHT_KEYS) and isinstance(summary, list) and isinstance(content, list)):
         return False
-    content, encrypted = item.get("content") or [], item.get("encrypted_content")
-    if not isinstance(content, list) or not all(map(_is_text, content)):
+    if not all(map(_is_text, (*summary, *content))):
         return False
-    if encrypted:
-        return signed_thought(encrypted) is not None
-    return bool(content) or is_own_item(item.get("id"))
+    own_id, encrypted = item.get("id"), item.get("encrypted_content")
+    if encrypted and signed_thought(encrypted) is None:
+        return False
+    return is_own_item(own_id) or bool(not summary and (content or encrypted or own_id is None))
 
 
 def _is_text(part: Any) -> bool:

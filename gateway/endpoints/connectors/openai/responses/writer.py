@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from orjson import dumps
-
 from gateway.core import ambient
 from gateway.core.errors import UpstreamFailed
 from gateway.core.types import JsonDocument, Usage
+from gateway.endpoints.connectors.openai.responses.items import (
+    NoEvents,
+    OutputItem,
+    ResponseEvents,
+    list_in,
+    text_in,
+    unknown_part,
+)
 from gateway.endpoints.connectors.response_document import (
     ResponseHead,
     message_item,
-    text_part,
     usage_document,
 )
 from gateway.protocols import strictjson
@@ -27,7 +32,6 @@ _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_
 _THOUGHTS: Final = ("reasoning_content", "reasoning")  # the names that providers have for them
 _SIGNED: Final = {"signature": "thinking", "data": "redacted_thinking"}
 """By the field that stands for a thought at its endpoint, the kind of the block."""
-_NO_PART: Final = ""
 
 
 def new_letters() -> str:
@@ -45,20 +49,22 @@ class ResponseWriter:
         self._letters = new_letters()
         self._head: ResponseHead | None = None
         self._output: list[JsonDocument] = []  # items that have ended
-        self._item: _OutputItem | None = None
+        self._item: OutputItem | None = None
         self._tool = -1  # the index of the last call
         self._thought = -1  # the index of the last thought
+        summary = (call.get("reasoning") or {}).get("summary")
+        self._thoughts = "summary_text" if summary else "reasoning_text"
         self._status, self._reason = "completed", ""
-        self.events = _NoEvents() if whole else ResponseEvents()
+        self.events = NoEvents() if whole else ResponseEvents()
 
     def read(self, chunk: Mapping[str, Any]) -> None:
         """A chunk, or a whole answer. Raises UpstreamFailed for what a response has no words
         for."""
         if self._head is None:
             self._begin(chunk)
-        for choice in _listed(chunk.get("choices")):
+        for choice in list_in(chunk.get("choices")):
             if not isinstance(choice, dict):
-                raise _unknown()
+                raise unknown_part()
             piece = choice.get("delta") or choice.get("message")
             if isinstance(piece, dict):
                 text = piece.get("content")
@@ -94,26 +100,26 @@ class ResponseWriter:
     def _read_piece(self, piece: JsonDocument) -> None:
         """Thoughts, then texts, then calls, whatever their order in the piece."""
         if blocks := piece.get("thinking_blocks"):
-            for block in _listed(blocks):
+            for block in list_in(blocks):
                 self._think_block(block)
         else:
             for name in _THOUGHTS:
                 if thought := piece.get(name):
-                    self._thinking(None).write("reasoning_text", _text(thought))
+                    self._thinking(None).write(self._thoughts, text_in(thought))
                     break
         if content := piece.get("content"):
             if isinstance(content, str):
                 self._message().write("output_text", content)
             else:
-                self._say(_listed(content))
+                self._say(list_in(content))
         if refusal := piece.get("refusal"):
-            self._message().write("refusal", _text(refusal))
-        for annotation in _listed(piece.get("annotations")):
+            self._message().write("refusal", text_in(refusal))
+        for annotation in list_in(piece.get("annotations")):
             self._message().annotate(annotation)
-        for call in _listed(piece.get("tool_calls")):
+        for call in list_in(piece.get("tool_calls")):
             self._call_tool(call)
         if piece.get("function_call") or piece.get("audio"):
-            raise _unknown()
+            raise unknown_part()
 
     def _say(self, parts: list[Any]) -> None:
         """Of providers that list what is thought and what is said."""
@@ -123,18 +129,18 @@ class ResponseWriter:
                     self._message().write("output_text", text)
                 case {"type": "thinking", "thinking": [*thoughts]}:
                     for each in thoughts:
-                        text = _text(each.get("text") if isinstance(each, dict) else each)
-                        self._thinking(None).write("reasoning_text", text)
+                        text = text_in(each.get("text") if isinstance(each, dict) else each)
+                        self._thinking(None).write(self._thoughts, text)
                 case _:
-                    raise _unknown()
+                    raise unknown_part()
 
-    def _message(self) -> _OutputItem:
+    def _message(self) -> OutputItem:
         item = self._item
         if item is None or item.kind != "message":
             item = self._begin_item("msg", message_item("", "in_progress", []))
         return item
 
-    def _thinking(self, index: int | None) -> _OutputItem:
+    def _thinking(self, index: int | None) -> OutputItem:
         """The thought of this index; None: the one that is being written, or else a new one."""
         item = self._item
         if item is None or item.kind != "reasoning" or index not in (None, self._thought):
@@ -145,19 +151,19 @@ class ResponseWriter:
     def _think_block(self, block: Any) -> None:
         """A piece of a block of thought, or in a whole answer all of it, without an index."""
         if not isinstance(block, dict):
-            raise _unknown()
+            raise unknown_part()
         index = block.get("index")
         item = self._thinking(index if type(index) is int else self._thought + 1)
         if text := block.get("thinking"):
-            item.write("reasoning_text", _text(text))
+            item.write(self._thoughts, text_in(text))
         for name, kind in _SIGNED.items():
             if signature := block.get(name):
-                item.sign(kind, _text(signature))
+                item.sign(kind, text_in(signature))
 
     def _call_tool(self, call: Any) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or call.get("type", "function") != "function":
-            raise _unknown()
+            raise unknown_part()
         index, own, name = call.get("index"), call.get("id"), function.get("name")
         at = index if type(index) is int else None
         item = self._item
@@ -165,24 +171,24 @@ class ResponseWriter:
             if not name or (at is not None and at < self._tool):
                 raise UpstreamFailed("the endpoint sent a piece of a call that has not begun")
             made = {"type": "function_call", "call_id": own or f"call_{new_letters()}"}
-            item = self._begin_item("fc", made | {"name": _text(name), "arguments": ""})
+            item = self._begin_item("fc", made | {"name": text_in(name), "arguments": ""})
             self._tool = self._tool if at is None else at
         if arguments := function.get("arguments"):
             given = arguments if isinstance(arguments, str) else strictjson.dumps(arguments)
             item.write("arguments", given if isinstance(given, str) else given.decode())
 
-    def _is_another(self, item: _OutputItem, index: int | None, own: Any, name: Any) -> bool:
+    def _is_another(self, item: OutputItem, index: int | None, own: Any, name: Any) -> bool:
         """Whether a piece begins a call. Providers are there that give each call the same index,
         and others that give each piece an id of its own."""
         if index is not None and index != self._tool:
             return True
         return bool(name and own) and own != item.document["call_id"]
 
-    def _begin_item(self, prefix: str, document: JsonDocument) -> _OutputItem:
+    def _begin_item(self, prefix: str, document: JsonDocument) -> OutputItem:
         self._end_item("completed")
         at = len(self._output)
         document = {**document, "id": f"{prefix}_{self._letters}_{at}", "status": "in_progress"}
-        item = self._item = _OutputItem(self.events, at, document)
+        item = self._item = OutputItem(self.events, at, document)
         self.events.add("response.output_item.added", output_index=at, item=document)
         return item
 
@@ -192,144 +198,3 @@ class ResponseWriter:
             document = item.end(status)
             self._output.append(document)
             self.events.add("response.output_item.done", output_index=item.at, item=document)
-
-
-class ResponseEvents:
-    """The events of one response, as they stand in a stream."""
-
-    def __init__(self) -> None:
-        self._texts: list[bytes] = []  # that nobody has taken
-        self._number = 0  # of the next
-        self.characters = 0  # of all pieces
-
-    def add(self, kind: str, **content: Any) -> None:
-        document = {"type": kind, "sequence_number": self._number, **content}
-        self._texts.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), strictjson.dumps(document)))
-        self._number += 1
-
-    def add_piece(self, head: bytes, text: str) -> None:
-        """One of which all but its number and its text is known."""
-        self._texts.append(b'%b%d,"delta":%b}\n\n' % (head, self._number, dumps(text)))
-        self._number += 1
-        self.characters += len(text)
-
-    def taken(self) -> tuple[bytes, int]:
-        """Those that were added since the last call, and how many they are."""
-        texts, self._texts = self._texts, []
-        return (texts[0] if len(texts) == 1 else b"".join(texts)), len(texts)
-
-
-class _NoEvents(ResponseEvents):
-    """Of an answer that is not streamed."""
-
-    def add(self, kind: str, **content: Any) -> None: ...
-
-    def add_piece(self, head: bytes, text: str) -> None: ...
-
-
-class _OutputItem:
-    """One item, as far as it has come."""
-
-    def __init__(self, events: ResponseEvents, at: int, document: JsonDocument) -> None:
-        self.kind, self.at, self.document = document["type"], at, document
-        self._events = events
-        self._part = _NO_PART  # the kind of the part that is being written
-        self._head = b""  # of its pieces
-        self._texts: list[str] = []
-        self._content: list[JsonDocument] = []  # parts that have ended
-        self._annotations: list[JsonDocument] = []  # of the part
-        self._signature: list[str] = []
-
-    def write(self, part: str, text: str) -> None:
-        if part != self._part:
-            self._begin_part(part)
-        self._texts.append(text)
-        self._events.add_piece(self._head, text)
-
-    def annotate(self, annotation: Any) -> None:
-        match annotation:
-            case {"type": "url_citation", "url_citation": dict(cited)}:
-                made = {"type": "url_citation", **cited}
-            case _:
-                raise _unknown()
-        if self._part != "output_text":
-            self._begin_part("output_text")
-        place = {**self._place(), "annotation_index": len(self._annotations)}
-        self._annotations.append(made)
-        self._events.add("response.output_text.annotation.added", **place, annotation=made)
-
-    def sign(self, kind: str, piece: str) -> None:
-        self._signature.append(piece if self._signature else f"{kind}:{piece}")
-
-    def end(self, status: str) -> JsonDocument:
-        """The whole item."""
-        self._end_part()
-        self.document = {**self.document, "status": status}
-        if self.kind != "function_call":
-            self.document["content"] = self._content
-        if self._signature:
-            self.document["encrypted_content"] = "".join(self._signature)
-        return self.document
-
-    def _begin_part(self, part: str) -> None:
-        self._end_part()
-        self._part, self._texts, self._annotations = part, [], []
-        event, place = _EVENTS[part], self._place()
-        if part != "arguments":
-            self._events.add("response.content_part.added", **place, part=_part(part, "", []))
-        if part == "output_text":
-            place["logprobs"] = []
-        head = strictjson.dumps({"type": f"{event}.delta", **place})[:-1]
-        self._head = b'event: %b.delta\ndata: %b,"sequence_number":' % (event.encode(), head)
-
-    def _end_part(self) -> None:
-        part, self._part = self._part, _NO_PART
-        if part == _NO_PART:
-            return
-        done, place, text = f"{_EVENTS[part]}.done", self._place(), "".join(self._texts)
-        if part == "arguments":
-            self.document = {**self.document, "arguments": text}
-            self._events.add(done, **place, name=self.document["name"], arguments=text)
-            return
-        whole = _part(part, text, self._annotations)
-        texts = {key: whole[key] for key in ("text", "refusal", "logprobs") if key in whole}
-        self._events.add(done, **place, **texts)
-        self._events.add("response.content_part.done", **place, part=whole)
-        self._content.append(whole)
-
-    def _place(self) -> JsonDocument:
-        place = {"item_id": self.document["id"], "output_index": self.at}
-        return (
-            place if self.kind == "function_call" else place | {"content_index": len(self._content)}
-        )
-
-
-_EVENTS: Final = {
-    "output_text": "response.output_text",
-    "refusal": "response.refusal",
-    "reasoning_text": "response.reasoning_text",
-    "arguments": "response.function_call_arguments",
-}
-"""By the part of an item, what its events are of."""
-
-
-def _part(kind: str, text: str, annotations: list[JsonDocument]) -> JsonDocument:
-    if kind == "output_text":
-        return text_part(text, annotations)
-    return {"type": kind, "refusal" if kind == "refusal" else "text": text}
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _unknown()
-    return value
-
-
-def _listed(value: Any) -> list[Any]:
-    if not isinstance(value, list | None):
-        raise _unknown()
-    return value or []
-
-
-def _unknown() -> UpstreamFailed:
-    return UpstreamFailed("the endpoint's answer has a part that a response has no words for")
