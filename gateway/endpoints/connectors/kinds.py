@@ -54,10 +54,12 @@ def build_connector(
 
 def _serves_chats_alone(settings: EndpointSettings) -> bool:
     """Whether Responses go to the endpoint as chats."""
-    provider, kind = settings.provider, KINDS[settings.kind]
-    if provider is None or CHAT.name not in provider.operations:
-        return False
-    return not kind.serves(RESPONSES) or RESPONSES.name not in provider.operations
+    kind, provider = KINDS[settings.kind], settings.provider
+    chats, responses = [
+        kind.serves(operation) and (provider is None or operation.name in provider.operations)
+        for operation in (CHAT, RESPONSES)
+    ]
+    return chats and not responses
 
 
 def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:

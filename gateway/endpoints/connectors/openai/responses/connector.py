@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
+from gateway.core.errors import AnswersFull, BodyTooLarge, MalformedBody, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.dialects.responses import AS_CHAT
@@ -74,7 +74,7 @@ def _response(
 ) -> bytes:
     try:
         writer.read(strictjson.load_object(body))
-    except MalformedBody:
+    except (BodyTooLarge, MalformedBody):
         raise UpstreamFailed("the endpoint answered with something that is no chat") from None
     return strictjson.dumps(writer.end(usage, total_tokens))
 
@@ -168,7 +168,7 @@ class ResponseStream:
         if self._held is None or characters <= UNCOUNTED_BYTES:
             return
         if not self._held.hold(self, characters):  # guard: S14.held-texts
-            raise AnswersFull
+            raise AnswersFull()
 
     def _last(self) -> ServerEvents | None:
         """What ends the response; None: it has ended."""
