@@ -1,11 +1,12 @@
-"""What an endpoint with an API of its own costs more: `python -m loadtests.bench.translated`.
+"""What a translated call costs more: `python -m loadtests.bench.translated`.
 
 Recorded chats of some 3 KB (`--recorded FILE`, of `loadtests.load.mixed`), or made ones, go to an
 endpoint of kind openai and to one of each other kind (`--kind`) in turns, those to bedrock signed,
-over sockets of this process that answer with prepared bytes: whole, and as streams of 100 chunks,
-in one read and in a read for each (where the server's writes count, too). Processor time of this
-process in ms a call, the median of the rounds; what decides whether the call may go there is
-counted too. A recorded `top_p` is left out: with a temperature beside it the call would go nowhere.
+and as Responses, which none of them has, to those of kinds openai and anthropic, over sockets of
+this process that answer with prepared bytes: whole, and as streams of 100 chunks, in one read and
+in a read for each (where the server's writes count, too). Processor time of this process in ms a
+call, the median of the rounds; what decides whether the call may go there is counted too. A
+recorded `top_p` is left out: with a temperature beside it the call would go nowhere.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import asyncio
 import json
 import statistics
 import struct
+import tempfile
 import time
 from binascii import crc32
 from collections.abc import Callable, Sequence
@@ -25,6 +27,8 @@ from gateway.config import EndpointSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
+from gateway.core.operations.responses import RESPONSES
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import FrameSource, received
 from gateway.core.types import (
     CLOUD,
@@ -43,6 +47,8 @@ _CHUNKS = 100
 _PIECE = " words"
 _OTHERS = ("anthropic", "bedrock", "cohere", "gemini")
 _KEYS = {"region": "eu-central-1", "access_key": "AKIDEXAMPLE", "secret_key": "key-0123456789"}
+_CHATS_ALONE = frozenset({CHAT.name})
+Route = tuple[OperationSpec, str]
 _APART = b"/apart/"
 _CASES = {
     "whole": ("/at-once", False),
@@ -62,9 +68,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     for name, costs_ms in asyncio.run(_measure(args)).items():
-        openai = costs_ms.pop("openai")
-        others = [f"{kind} {ms:.3f} ms, {ms - openai:+.3f} ms" for kind, ms in costs_ms.items()]
-        print(f"{name:24} openai {openai:.3f} ms; {'; '.join(others)}")
+        usual = costs_ms.pop((CHAT, "openai"))
+        print(f"{name:24} {usual:.3f} ms")
+        for (operation, kind), cost_ms in costs_ms.items():
+            print(f"  {operation.name:18} {kind:10} {cost_ms:.3f} ms, {cost_ms - usual:+.3f} ms")
     print("callers of either API, to an endpoint of OpenAI's:")
     chats, whole, events = _documents(args.recorded, args.calls), *_bodies()
     names = {str(chat["model"]) for chat in chats}
@@ -74,28 +81,48 @@ def main() -> None:
         print(f"{name:24} chat {chat:.3f} ms, messages {message:.3f} ms, {message - chat:+.3f} ms")
 
 
-async def _measure(args: argparse.Namespace) -> dict[str, dict[str, float]]:
+async def _measure(args: argparse.Namespace) -> dict[str, dict[Route, float]]:
     documents = _documents(args.recorded, args.calls)
+    bodies = {CHAT: documents, RESPONSES: [_as_responses(each) for each in documents]}
     server = await asyncio.start_server(_answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    costs: dict[str, dict[str, float]] = {}
+    costs: dict[str, dict[Route, float]] = {}
     kinds = ("openai", *(args.kind or _OTHERS))
-    for name, (base, streamed) in _CASES.items():
-        connectors = {kind: _connector(kind, f"{url}{base}/{kind}") for kind in kinds}
-        for connector in connectors.values():
-            await _until_ready(connector)
-        rounds: dict[str, list[float]] = {kind: [] for kind in kinds}
-        for _ in range(args.rounds):
-            for kind, connector in connectors.items():
-                began = time.process_time()
-                for document in documents:
-                    await _call(connector, kind, document, streamed)
-                rounds[kind].append((time.process_time() - began) * 1000 / len(documents))
-        costs[name] = {kind: statistics.median(ms) for kind, ms in rounds.items()}
-        for connector in connectors.values():
-            await connector.aclose()
+    routes = [(CHAT, kind) for kind in kinds]
+    routes += [(RESPONSES, kind) for kind in kinds if kind in ("openai", "anthropic")]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as provider:
+        provider.write("title: Chats\noperations: {chat.completions: /chat/completions}\n")
+        provider.flush()
+        for name, (base, streamed) in _CASES.items():
+            connectors = {
+                kind: _connector(kind, f"{url}{base}/{kind}", provider.name) for kind in kinds
+            }
+            for connector in connectors.values():
+                await _until_ready(connector)
+            rounds: dict[Route, list[float]] = {route: [] for route in routes}
+            for _ in range(args.rounds):
+                for operation, kind in routes:
+                    began = time.process_time()
+                    for document in bodies[operation]:
+                        await _call(connectors[kind], operation, kind, document, streamed)
+                    took_ms = (time.process_time() - began) * 1000
+                    rounds[operation, kind].append(took_ms / len(documents))
+            costs[name] = {route: statistics.median(ms) for route, ms in rounds.items()}
+            for connector in connectors.values():
+                await connector.aclose()
     server.close()
     return costs
+
+
+def _as_responses(chat: Document) -> Document:
+    """The same call."""
+    body = {"model": chat["model"], "input": chat["messages"]}
+    body |= {name: chat[name] for name in ("temperature", "user") if name in chat}
+    if "max_tokens" in chat:
+        body["max_output_tokens"] = chat["max_tokens"]
+    if "tools" in chat:
+        body["tools"] = [{"type": "function", **each["function"]} for each in chat["tools"]]
+    return body
 
 
 def _documents(recorded: Path | None, calls: int) -> list[Document]:
@@ -108,10 +135,13 @@ def _documents(recorded: Path | None, calls: int) -> list[Document]:
     return [{key: value for key, value in each.items() if key != "top_p"} for each in bodies]
 
 
-def _connector(kind: str, url: str) -> Connector:
+def _connector(kind: str, url: str, provider: str) -> Connector:
+    """`provider`: the description of one that has chats alone."""
     settings: Document = {"kind": kind, "zone": CLOUD, "url": url, "api_key": "key-0123456789"}
     if kind == "bedrock":
         settings |= {"api_key": None, "credential": {"aws": _KEYS}}
+    if kind == "openai":
+        settings["provider"] = provider
     return build_connector(EndpointSettings.model_validate(settings), None)
 
 
@@ -123,14 +153,18 @@ async def _until_ready(connector: Connector) -> None:
     raise SystemExit("the endpoint has no credential")
 
 
-async def _call(connector: Connector, kind: str, document: Document, streamed: bool) -> None:
+async def _call(
+    connector: Connector, operation: OperationSpec, kind: str, document: Document, streamed: bool
+) -> None:
     if streamed:
-        document = {**document, "stream": True, "stream_options": {"include_usage": True}}
+        document = {**document, "stream": True}
+        if operation is CHAT:
+            document["stream_options"] = {"include_usage": True}
     served = ServedModel("m")
-    call = DocumentCall(CHAT, document, streamed)
+    call = DocumentCall(operation, document, streamed)
     deadline = Deadline.after(60.0)
     request = InferenceRequest("1", WireProtocol.OPENAI, "t", "m", call, deadline)
-    need = lacking(request, Endpoint(kind, CLOUD, kind, {"m": served}), served)
+    need = lacking(request, Endpoint(kind, CLOUD, kind, {"m": served}, _CHATS_ALONE), served)
     if need is not None:
         raise SystemExit(f"{need.field} has no words there: {need.capability}")
     frames: FrameSource = await connector.open(request, served)

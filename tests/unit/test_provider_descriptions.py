@@ -18,6 +18,7 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.registry import OPERATIONS, by_path
 from gateway.core.operations.rerank import RERANK
+from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel
 from gateway.endpoints.connectors.kinds import build_connector
@@ -341,8 +342,9 @@ def test_what_no_model_of_a_provider_has_goes_elsewhere() -> None:
     "operation", [each for each in by_path().values() if each.task == "generate"]
 )
 def test_operations_that_a_provider_has_not_go_elsewhere(operation: OperationSpec) -> None:
+    """Responses go there as chats."""
     there = Catalog.from_settings(settings("provider: mistral")).endpoints["there"]
-    assert speaks(call(BODY, operation), there) is (operation is CHAT)
+    assert speaks(call(BODY, operation), there) is (operation in (CHAT, RESPONSES))
 
 
 def test_one_base_serves_one_operation() -> None:

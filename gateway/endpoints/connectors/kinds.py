@@ -20,6 +20,8 @@ from gateway.config.endpoint_kinds import (
     TRITON,
     EndpointKind,
 )
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.responses import RESPONSES
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
@@ -31,6 +33,7 @@ from gateway.endpoints.connectors.openai.dialects.cohere import Cohere
 from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
 from gateway.endpoints.connectors.openai.dialects.gemini import Gemini
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
+from gateway.endpoints.connectors.openai.responses.connector import ResponsesConnector
 from gateway.endpoints.credentials import Credential
 from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
@@ -52,7 +55,18 @@ def build_connector(
     max_answer_bytes: int = MAX_ANSWER_BYTES,
 ) -> Connector:
     """`ports` of the embedded server, for an endpoint that has one."""
-    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes)
+    connector = CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes)
+    return ResponsesConnector(connector) if _serves_chats_alone(settings) else connector
+
+
+def _serves_chats_alone(settings: EndpointSettings) -> bool:
+    """Whether Responses go to the endpoint as chats."""
+    kind, provider = KINDS[settings.kind], settings.provider
+    chats, responses = [
+        kind.serves(operation) and (provider is None or operation.name in provider.operations)
+        for operation in (CHAT, RESPONSES)
+    ]
+    return chats and not responses
 
 
 def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:

@@ -17,6 +17,7 @@ from gateway.endpoints.connectors.openai.dialects.bedrock.answer import (
     usage_document,
 )
 from gateway.endpoints.connectors.openai.dialects.completions import (
+    NOT_ENDED,
     chunk,
     event_document,
     no_beginning,
@@ -59,7 +60,8 @@ class ConverseEvents:
             return self._chunk(dumps({"role": "assistant", "content": "", "refusal": None}))
         if kind == "messageStop":
             self._stopped = True
-            return self._chunk(b"{}", dumps(finish(document.get("stopReason"))))
+            end = b'"finish_reason":%b' % dumps(finish(document.get("stopReason")))
+            return self._chunk(b"{}", end)
         if kind == "metadata":
             return self._count(document.get("usage"), progress)
         return b""  # an event of a later version, which is to be passed over
@@ -124,8 +126,8 @@ class ConverseEvents:
     def _call(self, fields: JsonDocument) -> bytes:
         return self._chunk(dumps({"tool_calls": [{"index": self._calls - 1, **fields}]}))
 
-    def _chunk(self, delta: bytes, reason: bytes = b"null") -> bytes:
-        return chunk(self._begun(), delta, reason)
+    def _chunk(self, delta: bytes, end: bytes = NOT_ENDED) -> bytes:
+        return chunk(self._begun(), delta, end)
 
     def _begun(self) -> bytes:
         if not self._head:
