@@ -33,7 +33,7 @@ class StreamForm(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Translation:
+class OperationTranslation:
     """How endpoints serve calls of an operation that they have not, by another that they have."""
 
     operation: OperationSpec  # that they have
@@ -72,5 +72,7 @@ class OperationSpec:
     stateful: bool = False  # an endpoint may keep what it answered
     pseudonymised: bool = False  # its calls may leave with surrogates
     metric: str = ""  # in OpenTelemetry's conventions for generative AI; empty: unknown to them
-    translation: Translation | None = None  # for endpoints that serve another operation alone
+    translation: OperationTranslation | None = (
+        None  # for endpoints that serve another operation alone
+    )
     canary: Mapping[str, Any] | None = None  # a body that shows whether a model of its task answers

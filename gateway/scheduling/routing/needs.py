@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from gateway.config.endpoint_kinds import KINDS
 from gateway.core.operations.registry import OPERATIONS
-from gateway.core.operations.spec import CapabilityNeed, OperationSpec, Translation
+from gateway.core.operations.spec import CapabilityNeed, OperationSpec, OperationTranslation
 from gateway.core.types import DocumentCall, Endpoint, InferenceRequest, ServedModel
 
 
@@ -36,7 +36,7 @@ def serves(endpoint: Endpoint, operation: OperationSpec) -> bool:
     return KINDS[endpoint.kind].serves(operation) and (offered is None or operation.name in offered)
 
 
-def translated(endpoint: Endpoint, operation: OperationSpec) -> Translation | None:
+def translated(endpoint: Endpoint, operation: OperationSpec) -> OperationTranslation | None:
     """How the endpoint serves an operation that it has not."""
     made = operation.translation
     if made is None or serves(endpoint, operation) or not serves(endpoint, made.operation):
@@ -53,7 +53,7 @@ def lacking(
         return None
     made = translated(endpoint, call.operation)
     if made is None:
-        return _lacking(call, endpoint, served) if _is_limited(endpoint, served) else None
+        return _lacking(call, endpoint, served)
     for need in made.needs(call.document):  # guard: S14.unsaid-words
         return need
     chat = DocumentCall(made.operation, made.document(call.document))
@@ -70,7 +70,7 @@ def _lacking(call: DocumentCall, endpoint: Endpoint, served: ServedModel) -> Cap
     kind = KINDS[endpoint.kind]
     if call.translation is not None and kind.unsaid is None and call.translation.unsaid:
         return call.translation.unsaid[0]  # guard: S13.unsaid-fields
-    if not limited(endpoint, served):
+    if not _is_limited(endpoint, served):
         return None
     for need in needs(call):
         if need.capability not in kind.capabilities or need.capability in served.lacks:

@@ -51,6 +51,7 @@ from gateway.server.routes import endpoint
 
 PATH: Final = "/v1/messages"
 VERSIONS: Final = ("2023-06-01", "2026-10-21")
+_UNREAD: Final = ("anthropic-beta",)
 _JSON: Final = "application/json"
 _PROTOCOL: Final = WireProtocol.ANTHROPIC
 
@@ -130,7 +131,8 @@ class _MessagesRequestHead(RequestHead):
         frames, call = reply.frames, request.payload
         assert isinstance(call, DocumentCall)
         lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
-        lines += f"request-id: {request.id}\r\n{self.translation_line(call, reply.placement)}"
+        lines += f"request-id: {request.id}\r\n"
+        lines += self.translation_line(call, reply.placement, _UNREAD)
         stops = call.document.get("stop") or ()
         if call.streamed:
             written = MessageBytes(frames, stops, request.id)

@@ -10,9 +10,9 @@ from typing import Final
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.dialects.responses.chat import chat_document, responses_field
 from gateway.core.operations.dialects.responses.words import chat_needs, needs
-from gateway.core.operations.spec import Translation
+from gateway.core.operations.spec import OperationTranslation
 
-AS_CHAT: Final = Translation(
+AS_CHAT: Final = OperationTranslation(
     operation=CHAT,
     needs=needs,
     document=chat_document,
