@@ -137,7 +137,7 @@ class MessageEvents:
 
     def _thought(self, field: str, text: str) -> bytes:
         """A piece of a block that a caller can send back, and the text by itself."""
-        block = {"index": self._thoughts - 1, "type": "thinking", field: text}
+        block = {"index": self._thoughts - 1, "type": "thinking", "thinking": "", field: text}
         spoken = {"reasoning_content": text} if field == "thinking" else {}
         return self._chunk(dumps({**spoken, "thinking_blocks": [block]}))
 

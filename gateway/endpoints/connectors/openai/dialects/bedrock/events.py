@@ -117,7 +117,7 @@ class ConverseEvents:
         if at != self._thought_at:
             self._thought_at = at
             self._thoughts += 1
-        block = {"index": self._thoughts - 1, "type": "thinking", field: text}
+        block = {"index": self._thoughts - 1, "type": "thinking", "thinking": "", field: text}
         spoken = {"reasoning_content": text} if field == "thinking" else {}
         return self._chunk(dumps({**spoken, "thinking_blocks": [block]}))
 
