@@ -81,8 +81,9 @@ def test_a_description_that_ships_is_whole(name: str) -> None:
     assert bool(described.url) is not bool(described.url_example)
     tasks = {OPERATIONS[operation].task for operation in described.operations}
     url = described.url or described.url_example
+    keys = ', credential: {aws: {file: "keys"}}' if described.signing else ""
     for task in tasks:
-        its = settings(f'provider: {name}, url: "{url}"', task).endpoints["there"]
+        its = settings(f'provider: {name}, url: "{url}"{keys}', task).endpoints["there"]
         assert its.provider == described
         assert its.kind == described.kind
 

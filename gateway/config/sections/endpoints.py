@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from gateway.config import external_addresses, providers
 from gateway.config.endpoint_kinds import KINDS, OPENAI, Addresses
-from gateway.config.providers import ProviderName
+from gateway.config.providers import ProviderDescription, ProviderName
 from gateway.config.section import Contradiction, Count, KnownWord, NotNegative, Positive, Section
 from gateway.config.sections.credentials import CredentialSettings, is_confidential
 from gateway.core.types import Zone
@@ -171,8 +171,6 @@ class EndpointSettings(Section):
                 )
             if self.api_key is not None:
                 raise Contradiction(("credential",), "contradicts api_key; drop one of both")
-            if self.credential.aws is not None:
-                self._check_signing()
         if self.provider is None and self.query:
             raise Contradiction(("query",), "only endpoints with a provider have one; drop it")
         if self.provider is not None and kind.provider is None:
@@ -197,9 +195,16 @@ class EndpointSettings(Section):
             raise Contradiction(("metrics_url",), f"only those of kind {read} are read; drop it")
         if self.grpc_tls and not self.grpc:
             raise Contradiction(("grpc_tls",), "there is no grpc that could use it")
+        if self.provider is not None:
+            self._check_signing(self.provider)
 
-    def _check_signing(self) -> None:
-        if self.provider is None or not self.provider.signing:
+    def _check_signing(self, provider: ProviderDescription) -> None:
+        if self.credential is None or self.credential.aws is None:
+            authorized = self.credential or self.api_key or self.headers
+            if provider.signing and not authorized:
+                raise Contradiction((), f"{provider.title} needs credential.aws or api_key")
+            return
+        if not provider.signing:
             raise Contradiction(("credential", "aws"), "its provider takes no AWS signatures")
         if not is_confidential(self.url or ""):
             raise Contradiction(("url",), "calls signed by AWS keys go over https alone")
