@@ -168,15 +168,23 @@ def _texts(blocks: list[Document]) -> list[str]:
 
 def message(kind: str, payload: bytes, **headers: str) -> bytes:
     """One of an event stream: the kind of the message, and its headers."""
-    named = {":message-type": kind, **{f":{k.replace('_', '-')}": v for k, v in headers.items()}}
-    raw = b"".join(
+    stated = {f":{name.replace('_', '-')}": value for name, value in headers.items()}
+    return framed(named({":message-type": kind, **stated}), payload)
+
+
+def named(headers: dict[str, str]) -> bytes:
+    return b"".join(
         bytes([len(name)])
         + name.encode()
         + b"\x07"
         + struct.pack(">H", len(value))
         + value.encode()
-        for name, value in named.items()
+        for name, value in headers.items()
     )
+
+
+def framed(raw: bytes, payload: bytes) -> bytes:
+    """A message with these headers."""
     prelude = struct.pack(">II", 16 + len(raw) + len(payload), len(raw))
     whole = prelude + struct.pack(">I", binascii.crc32(prelude)) + raw + payload
     return whole + struct.pack(">I", binascii.crc32(whole))

@@ -67,6 +67,7 @@ class AwsSettings(Section):
             raise Contradiction(("external_id",), "goes with role alone; drop it")
         if self.metadata_token is not None and self.metadata_url is None:
             raise Contradiction(("metadata_token",), "goes with metadata_url alone; drop it")
+        # guard: S15.sts-tls
         if self.sts_url is not None and not is_confidential(self.sts_url):
             raise Contradiction(("sts_url",), "secrets would go there unencrypted; use https")
         # guard: S15.metadata-host

@@ -206,7 +206,7 @@ class EndpointSettings(Section):
             return
         if not provider.signing:
             raise Contradiction(("credential", "aws"), "its provider takes no AWS signatures")
-        if not is_confidential(self.url or ""):
+        if not is_confidential(self.url or ""):  # guard: S15.signing-tls
             raise Contradiction(("url",), "calls signed by AWS keys go over https alone")
         if not self.signing_region:
             raise Contradiction(

@@ -66,7 +66,7 @@ class RenewedCredential:
         try:
             async with asyncio.timeout(_FETCH_S):
                 issued = await self._fetch()
-            if not issued.usable:
+            if not issued.usable:  # guard: S15.usable-keys
                 raise NotIssued("it is empty, too long, or not visible ASCII")
         except (NotIssued, OSError, TimeoutError) as exc:
             why = str(exc) if isinstance(exc, NotIssued) else type(exc).__name__

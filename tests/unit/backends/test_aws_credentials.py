@@ -14,6 +14,8 @@ from gateway.config import ConfigError
 from gateway.core.errors import UpstreamFailed
 from gateway.core.types import ServedModel
 from gateway.endpoints.connectors import Connector
+from gateway.endpoints.credentials.aws import SharedFile
+from gateway.protocols.aws.sigv4 import AwsKeys
 from tests.bedrock_api import ACCESS_KEY, REGION, SECRET_KEY, AwsApi, aws_api
 from tests.unit.backends.test_anthropic_connector import asked
 from tests.unit.backends.test_credentials import connector, until_ready
@@ -67,11 +69,10 @@ async def test_a_shared_file_is_read_again(api: AwsApi, tmp_path: Path) -> None:
     there = endpoint(api, f"file: {path}, profile: clinic")
     assert await called(api, there) == ACCESS_KEY
     await there.aclose()
-    api.secrets = {"AKIDSECOND": ("s2", "t2")}
+    source = SharedFile(path, "clinic")
+    assert await source.keys() == AwsKeys(ACCESS_KEY, SECRET_KEY)
     path.write_text(SHARED.format("AKIDSECOND", "s2") + "aws_session_token = t2\n")
-    there = endpoint(api, f"file: {path}, profile: clinic")
-    assert await called(api, there) == "AKIDSECOND"
-    await there.aclose()
+    assert await source.keys() == AwsKeys("AKIDSECOND", "s2", "t2")
 
 
 async def test_a_web_identity_stands_for_a_role(api: AwsApi, tmp_path: Path) -> None:
@@ -260,3 +261,20 @@ def test_a_shared_file_that_has_no_keys_is_explained_at_the_start(
     with pytest.raises(ConfigError) as caught:
         connector(f"{HOST}, credential: {{aws: {{file: {path}, profile: clinic}}}}")
     assert str(path) in str(caught.value)
+
+
+async def test_keys_that_cannot_stand_in_headers_are_not_used(
+    api: AwsApi, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "credentials"
+    path.write_text(SHARED.format(ACCESS_KEY, "a secret with spaces"))
+    caplog.set_level(logging.WARNING)
+    there = endpoint(api, f"file: {path}, profile: clinic")
+    for _ in range(1000):
+        if "not visible ASCII" in caplog.text:
+            break
+        assert not await there.ready()
+        await asyncio.sleep(0.01)
+    assert not await there.ready()
+    await there.aclose()
+    assert "with spaces" not in caplog.text
