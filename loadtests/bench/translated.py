@@ -1,10 +1,10 @@
 """What an endpoint with an API of its own costs more: `python -m loadtests.bench.translated`.
 
 Recorded chats of some 3 KB (`--recorded FILE`, of `loadtests.load.mixed`), or made ones, go to an
-endpoint of kind openai and to one of kind anthropic in turns, over sockets of this process that
-answer with prepared bytes: whole, and as streams of 100 chunks, in one read and in a read for each
-(where the server's writes count, too). Processor time of this process in
-ms a call, the median of the rounds; what decides whether the call may go there is counted too. A
+endpoint of kind openai and to those of other APIs in turns (to bedrock signed), over sockets of
+this process that answer with prepared bytes: whole, and as streams of 100 chunks, in one read and
+in a read for each (where the server's writes count, too). Processor time of this process in ms a
+call, the median of the rounds; what decides whether the call may go there is counted too. A
 recorded `top_p` is left out: with a temperature beside it the call would go nowhere.
 """
 
@@ -14,8 +14,9 @@ import argparse
 import asyncio
 import json
 import statistics
+import struct
 import time
-from collections.abc import Callable
+from binascii import crc32
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ from gateway.scheduling.routing.needs import lacking
 
 _CHUNKS = 100
 _PIECE = " words"
-_KINDS = ("openai", "anthropic")
+_PATHS = {"openai": b"/completions", "anthropic": b"/messages", "bedrock": b"/converse"}
+_KEYS = {"region": "eu-central-1", "access_key": "AKIDEXAMPLE", "secret_key": "key-0123456789"}
 _APART = b"/apart/"
 _CASES = {
     "whole": ("/v1", False),
@@ -56,9 +58,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     for name, costs_ms in asyncio.run(_measure(args)).items():
-        openai, anthropic = costs_ms["openai"], costs_ms["anthropic"]
-        more = anthropic - openai
-        print(f"{name:24} openai {openai:.3f} ms, anthropic {anthropic:.3f} ms, {more:+.3f} ms")
+        usual_ms = costs_ms.pop("openai")
+        others = [f", {kind} {ms:.3f} ({ms - usual_ms:+.3f})" for kind, ms in costs_ms.items()]
+        print(f"{name:24} ms: openai {usual_ms:.3f}{''.join(others)}")
 
 
 async def _measure(args: argparse.Namespace) -> dict[str, dict[str, float]]:
@@ -67,8 +69,10 @@ async def _measure(args: argparse.Namespace) -> dict[str, dict[str, float]]:
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     costs: dict[str, dict[str, float]] = {}
     for name, (base, streamed) in _CASES.items():
-        connectors = {kind: _connector(kind, f"{url}{base}") for kind in _KINDS}
-        rounds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+        connectors = {kind: _connector(kind, f"{url}{base}") for kind in _PATHS}
+        for connector in connectors.values():
+            await _until_ready(connector)
+        rounds: dict[str, list[float]] = {kind: [] for kind in _PATHS}
         for _ in range(args.rounds):
             for kind, connector in connectors.items():
                 began = time.process_time()
@@ -93,8 +97,18 @@ def _documents(recorded: Path | None, calls: int) -> list[Document]:
 
 
 def _connector(kind: str, url: str) -> Connector:
-    settings = {"kind": kind, "zone": CLOUD, "url": url, "api_key": "key-0123456789"}
+    settings: Document = {"kind": kind, "zone": CLOUD, "url": url, "api_key": "key-0123456789"}
+    if kind == "bedrock":
+        settings |= {"api_key": None, "credential": {"aws": _KEYS}}
     return build_connector(EndpointSettings.model_validate(settings), None)
+
+
+async def _until_ready(connector: Connector) -> None:
+    for _ in range(1000):
+        if await connector.ready():
+            return
+        await asyncio.sleep(0.001)
+    raise SystemExit("the endpoint has no credential")
 
 
 async def _call(connector: Connector, kind: str, document: Document, streamed: bool) -> None:
@@ -115,33 +129,29 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0] or b"0")
             body = await reader.readexactly(length)
-            streamed = b'"stream":true' in body
-            answer = _ANSWERS[b"/messages" in head, streamed]
-            for piece in _pieces(answer) if _APART in head else [answer]:
+            streamed = b'"stream":true' in body or b"-stream HTTP" in head
+            kind = next((kind for kind, path in _PATHS.items() if path in head), "openai")
+            answer = _ANSWERS[kind, streamed]
+            for piece in answer if _APART in head else [b"".join(answer)]:
                 writer.write(piece)
                 await asyncio.sleep(0)
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
 
 
-def _pieces(answer: bytes) -> list[bytes]:
-    return [event + b"\n\n" for event in answer.split(b"\n\n")[:-1]]
-
-
-def _whole(document: Document) -> bytes:
+def _whole(document: Document) -> list[bytes]:
     body = json.dumps(document).encode()
-    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
-        len(body), body,
-    )  # fmt: skip
+    return [_head(b"application/json", len(body)), body]
 
 
-def _streamed(events: list[Document], written: Callable[[Document], bytes], end: bytes) -> bytes:
-    body = b"".join(map(written, events)) + end
-    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n%b" % (
-        len(body), body,
-    )  # fmt: skip
+def _streamed(media: bytes, pieces: list[bytes]) -> list[bytes]:
+    return [_head(media, sum(map(len, pieces))) + pieces[0], *pieces[1:]]
+
+
+def _head(media: bytes, length: int) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (media, length)
 
 
 def _chunk(delta: Document, reason: str | None = None) -> Document:
@@ -159,39 +169,72 @@ def _data(document: Document) -> bytes:
     return b"data: %b\n\n" % json.dumps(document, separators=(",", ":")).encode()
 
 
+def _framed(name: str, document: Document) -> bytes:
+    """A message of AWS's event stream."""
+    stated = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
+    headers = b"".join(
+        b"%c%b\x07%b%b" % (len(key), key.encode(), len(text).to_bytes(2, "big"), text.encode())
+        for key, text in stated.items()
+    )
+    payload = json.dumps(document, separators=(",", ":")).encode()
+    prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
+    message = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
+    return message + struct.pack(">I", crc32(message))
+
+
 def _named(document: Document) -> bytes:
     return b"event: %b\n%b" % (document["type"].encode(), _data(document))
 
 
+_SSE, _AMAZON = b"text/event-stream", b"application/vnd.amazon.eventstream"
 _DELTAS = [
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": _PIECE}}
 ] * _CHUNKS
+_COUNTS = {"inputTokens": 700, "outputTokens": _CHUNKS, "totalTokens": 700 + _CHUNKS}
+_CONVERSED = {"role": "assistant", "content": [{"text": _PIECE * _CHUNKS}]}
 _ANSWERS = {
-    (False, False): _whole(
+    ("openai", False): _whole(
         {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
          "choices": [{"index": 0, "message": {"role": "assistant", "content": _PIECE * _CHUNKS},
                       "finish_reason": "stop"}],
          "usage": _TOTALS}
     ),
-    (False, True): _streamed(
-        [_chunk({"content": _PIECE})] * _CHUNKS
-        + [_chunk({}, "stop"), {**_chunk({}), "choices": [], "usage": _TOTALS}],
-        _data,
-        b"data: [DONE]\n\n",
+    ("openai", True): _streamed(
+        _SSE,
+        [*map(_data, [_chunk({"content": _PIECE})] * _CHUNKS),
+         _data(_chunk({}, "stop")),
+         _data({**_chunk({}), "choices": [], "usage": _TOTALS}),
+         b"data: [DONE]\n\n"],
     ),
-    (True, False): _whole(_message([{"type": "text", "text": _PIECE * _CHUNKS}], "end_turn")),
-    (True, True): _streamed(
-        [{"type": "message_start", "message": _message([], None)},
-         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-         *_DELTAS,
-         {"type": "content_block_stop", "index": 0},
-         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
-         {"type": "message_stop"}],
-        _named,
-        b"",
+    ("anthropic", False): _whole(
+        _message([{"type": "text", "text": _PIECE * _CHUNKS}], "end_turn")
+    ),
+    ("anthropic", True): _streamed(
+        _SSE,
+        [*map(_named, [
+            {"type": "message_start", "message": _message([], None)},
+            {"type": "content_block_start", "index": 0,
+             "content_block": {"type": "text", "text": ""}},
+            *_DELTAS,
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
+            {"type": "message_stop"}])],
+    ),
+    ("bedrock", False): _whole(
+        {"output": {"message": _CONVERSED}, "stopReason": "end_turn", "usage": _COUNTS,
+         "metrics": {"latencyMs": 5}}
+    ),
+    ("bedrock", True): _streamed(
+        _AMAZON,
+        [_framed("messageStart", {"role": "assistant"}),
+         *[_framed("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": _PIECE},
+                                         "p": "abcdefghijklm"})] * _CHUNKS,
+         _framed("contentBlockStop", {"contentBlockIndex": 0}),
+         _framed("messageStop", {"stopReason": "end_turn"}),
+         _framed("metadata", {"usage": _COUNTS, "metrics": {"latencyMs": 5}})],
     ),
 }  # fmt: skip
-"""By whether the endpoint is of kind anthropic, and whether a stream is asked for."""
+"""By the kind of the endpoint, and whether a stream is asked for: its parts."""
 
 
 if __name__ == "__main__":

@@ -71,14 +71,14 @@ class AwsSettings(Section):
         if self.sts_url is not None and not is_confidential(self.sts_url):
             raise Contradiction(("sts_url",), "secrets would go there unencrypted; use https")
         # guard: S15.metadata-host
-        if self.metadata_url is not None and not _is_of_this_machine(self.metadata_url):
+        if self.metadata_url is not None and not _is_local(self.metadata_url):
             raise Contradiction(
                 ("metadata_url",), "is neither https nor an address of this machine alone"
             )
         return self
 
 
-def _is_of_this_machine(url: str) -> bool:
+def _is_local(url: str) -> bool:
     """Or reached over TLS: link-local addresses (RFC 3927, RFC 4291) are not routed."""
     if is_confidential(url):
         return True

@@ -8,27 +8,22 @@ from __future__ import annotations
 
 from binascii import crc32
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
 from gateway.core.errors import UpstreamFailed
 
 MEDIA: Final = b"application/vnd.amazon.eventstream"
+EventMessage = tuple[dict[str, str], bytes]
+"""The headers that are strings, and the payload."""
 _PRELUDE: Final = Struct(">III")
 _CRC: Final = Struct(">I")
-_AROUND_BYTES: Final = _PRELUDE.size + _CRC.size
-_LENGTHS_BYTES: Final = 8
+_PRELUDE_BYTES: Final = 12
+_CRC_BYTES: Final = 4
 _BYTES: Final = 6
 _STRING: Final = 7
 _SIZES: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """Bytes of a header's value, by its type; the others say their length."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventMessage:
-    headers: dict[str, str]  # those that are strings
-    payload: bytes = field(repr=False)
 
 
 class MessageReader:
@@ -36,46 +31,50 @@ class MessageReader:
 
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
-        self._data = b""
+        self._pieces: list[bytes] = []  # of a message that is not yet complete
+        self._held = 0
+        self._needed = _PRELUDE_BYTES  # bytes, before there is something to read
         self._raw_headers = b""  # of the last message: those of most are the same
         self._headers: dict[str, str] = {}
 
     @property
     def held(self) -> int:
         """Bytes of a message that is not yet complete."""
-        return len(self._data)
+        return self._held
 
     def feed(self, chunk: bytes) -> Iterator[EventMessage]:
         """Those that the next read completes. Raises UpstreamFailed for what is none, and for one
         that is too large."""
-        data, at = self._data + chunk if self._data else chunk, 0
-        self._data = b""
-        while len(data) - at >= _PRELUDE.size:
+        self._pieces.append(chunk)
+        self._held += len(chunk)
+        if self._held < self._needed:
+            return
+        data, at = chunk if self._held == len(chunk) else b"".join(self._pieces), 0
+        self._pieces, self._held, self._needed = [], 0, _PRELUDE_BYTES
+        while len(data) - at >= _PRELUDE_BYTES:
             length, headers_length, crc = _PRELUDE.unpack_from(data, at)
-            if crc32(data[at : at + _LENGTHS_BYTES]) != crc:  # guard: S15.prelude-crc
+            if crc32(data[at : at + _PRELUDE_BYTES - _CRC_BYTES]) != crc:  # guard: S15.prelude-crc
                 raise _unreadable()
-            if length < _AROUND_BYTES + headers_length:
+            if length < _PRELUDE_BYTES + headers_length + _CRC_BYTES:
                 raise _unreadable()
             if length > self._max_message_bytes:  # guard: S15.message-bound
                 raise UpstreamFailed(
                     f"the endpoint sent an event of more than {self._max_message_bytes} bytes"
                 )
-            end = at + length
-            if end > len(data):
+            start, payload_at = at + _PRELUDE_BYTES, at + _PRELUDE_BYTES + headers_length
+            end = at + length - _CRC_BYTES
+            if end + _CRC_BYTES > len(data):
+                self._needed = length
                 break
-            (crc,) = _CRC.unpack_from(data, end - _CRC.size)
-            if crc32(data[at : end - _CRC.size]) != crc:  # guard: S15.message-crc
+            (crc,) = _CRC.unpack_from(data, end)
+            if crc32(data[at:end]) != crc:  # guard: S15.message-crc
                 raise _unreadable()
-            payload_at = at + _PRELUDE.size + headers_length
-            headers = self._read_headers(data[at + _PRELUDE.size : payload_at])
-            yield EventMessage(headers, data[payload_at : end - _CRC.size])
-            at = end
-        self._data = data[at:]
-
-    def _read_headers(self, raw: bytes) -> dict[str, str]:
-        if raw != self._raw_headers:
-            self._headers, self._raw_headers = dict(_headers(raw)), raw
-        return self._headers
+            if data[start:payload_at] != self._raw_headers:
+                self._raw_headers = data[start:payload_at]
+                self._headers = dict(_headers(self._raw_headers))
+            yield self._headers, data[payload_at:end]
+            at = end + _CRC_BYTES
+        self._pieces, self._held = [data[at:]], len(data) - at
 
 
 def _headers(raw: bytes) -> Iterator[tuple[str, str]]:

@@ -100,7 +100,7 @@ class Signer:
             signed,
         )
 
-    def of_head(self, start: bytes) -> CanonicalRequest:
+    def canonical_head(self, start: bytes) -> CanonicalRequest:
         """Of a request whose head begins so: its line and lines of headers, as they are sent. What
         follows them is not signed."""
         line, *fields = start.decode("latin-1").split("\r\n")
@@ -116,7 +116,7 @@ class Signer:
         canonical = f"{request.before}{moment}{request.after}{body_sha256}".encode("latin-1")
         scope = f"{moment[:8]}/{self.region}/{self.service}/aws4_request"
         text = f"{_ALGORITHM}\n{moment}\n{scope}\n{hashlib.sha256(canonical).hexdigest()}"
-        signature = hmac.digest(self._key_of(moment[:8]), text.encode(), "sha256").hex()
+        signature = hmac.digest(self._signing_key(moment[:8]), text.encode(), "sha256").hex()
         made = {
             _DATE: moment,
             "authorization": f"{_ALGORITHM} Credential={self.keys.access_key}/{scope}, "
@@ -126,7 +126,7 @@ class Signer:
             made[_TOKEN] = self.keys.session_token
         return made
 
-    def _key_of(self, day: str) -> bytes:
+    def _signing_key(self, day: str) -> bytes:
         if day != self._day:
             key = f"AWS4{self.keys.secret_key}".encode()
             for part in (day, self.region, self.service, "aws4_request"):

@@ -99,17 +99,17 @@ def test_a_probe_is_signed_as_well() -> None:
 def test_a_new_day_has_a_new_key() -> None:
     moments = [1_800_000_000.0, 1_800_000_000.0 + 86_400]
     signer = Signer(AwsKeys(ACCESS_KEY, SECRET_KEY), REGION, "bedrock", lambda: moments[0])
-    canonical = signer.of_head(b"POST /a HTTP/1.1\r\nhost: a\r\n")
+    canonical = signer.canonical_head(b"POST /a HTTP/1.1\r\nhost: a\r\n")
     first = signer.headers(canonical, "x")
     moments.pop(0)
     second: dict[str, Any] = signer.headers(canonical, "x")
     fresh = Signer(AwsKeys(ACCESS_KEY, SECRET_KEY), REGION, "bedrock", lambda: moments[0])
     assert first["authorization"] != second["authorization"]
-    assert second == fresh.headers(fresh.of_head(b"POST /a HTTP/1.1\r\nhost: a\r\n"), "x")
+    assert second == fresh.headers(fresh.canonical_head(b"POST /a HTTP/1.1\r\nhost: a\r\n"), "x")
 
 
 def test_keys_stand_in_no_representation() -> None:
     signer = Signer(AwsKeys(ACCESS_KEY, SECRET_KEY, "s3ssion"), REGION, "bedrock")
-    canonical = signer.of_head(b"POST /a HTTP/1.1\r\nhost: a\r\nx-key: s3cret\r\n")
+    canonical = signer.canonical_head(b"POST /a HTTP/1.1\r\nhost: a\r\nx-key: s3cret\r\n")
     shown = f"{signer!r} {canonical!r}"
     assert not any(secret in shown for secret in (SECRET_KEY, "s3ssion", "s3cret"))

@@ -102,7 +102,7 @@ class CallHeads:
         """Of a request whose head begins so, and of all of its body."""
         canonical = self._canonical.get(start)
         if canonical is None:
-            canonical = self._canonical[start] = signer.of_head(start)
+            canonical = self._canonical[start] = signer.canonical_head(start)
         made = signer.headers(canonical, sha256(body).hexdigest())
         return tuple([(name.encode(), value.encode()) for name, value in made.items()])
 

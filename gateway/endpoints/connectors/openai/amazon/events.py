@@ -7,7 +7,7 @@ from gateway.core.reply import ServerEvent
 from gateway.endpoints.connectors.openai.amazon.failures import error_in_stream
 from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.endpoints.connectors.openai.words import ProviderWords
-from gateway.protocols.aws.event_stream import EventMessage, MessageReader
+from gateway.protocols.aws.event_stream import MessageReader
 
 _PAYLOAD = "PayloadPart"
 
@@ -33,29 +33,26 @@ class AmazonEventParser(EventParser):
     def feed(self, chunk: bytes) -> None:
         text = b""
         try:
-            for message in self._messages.feed(chunk):
-                text += self._part(message)
+            for headers, payload in self._messages.feed(chunk):
+                if headers.get(":message-type") != "event":
+                    raise self._exception(headers, payload)
+                name = headers.get(":event-type", "")
+                if name == _PAYLOAD:
+                    text += payload
+                else:
+                    self._events.append(ServerEvent(payload, name))
         except UpstreamError as failure:
             self._failure = failure.with_traceback(None)
         super().feed(text)
 
     def next(self) -> ServerEvent | None:
-        event = super().next()
+        event = self._events.popleft() if self._events else super().next()
         if event is None and self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
         return event
 
-    def _part(self, message: EventMessage) -> bytes:
-        """A part of a text; nothing for an event by itself."""
-        headers = message.headers
-        kind = headers.get(":message-type")
-        if kind == "exception":
-            raise error_in_stream(headers.get(":exception-type", ""), message.payload, self._words)
-        if kind != "event":
-            raise UpstreamFailed("the endpoint reported an error within its answer", transient=True)
-        name = headers.get(":event-type", "")
-        if name == _PAYLOAD:
-            return message.payload
-        self._events.append(ServerEvent(message.payload, name))
-        return b""
+    def _exception(self, headers: dict[str, str], payload: bytes) -> UpstreamError:
+        if headers.get(":message-type") == "exception":
+            return error_in_stream(headers.get(":exception-type", ""), payload, self._words)
+        return UpstreamFailed("the endpoint reported an error within its answer", transient=True)

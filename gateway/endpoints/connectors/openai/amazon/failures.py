@@ -36,9 +36,9 @@ _STATUSES: Final[Mapping[str, int]] = {
     "ModelTimeout": 504,
 }  # fmt: skip
 """By the name of an error without its ending, the status that OpenAI's API has for it."""
-_OF_MODELS: Final = frozenset({"ModelError", "ModelStreamError"})
+_MODEL_ERRORS: Final = frozenset({"ModelError", "ModelStreamError"})
 """The model's own failure, whose status stands beside it."""
-_OF_CALLS: Final = (400, 413, 422, 429)
+_CALL_FAULTS: Final = (400, 413, 422, 429)
 
 
 def error_from_answer(
@@ -52,8 +52,8 @@ def error_from_answer(
     if status in (401, 403):
         return failures.error_from_status(status, headers, b"")
     inner = document.get("OriginalMessage")
-    said = inner.encode() if isinstance(inner, str) and inner else body
-    return failures.error_from_status(status, headers, words.message(said, status))
+    text = inner.encode() if isinstance(inner, str) and inner else body
+    return failures.error_from_status(status, headers, words.message(text, status))
 
 
 def error_in_stream(kind: str, body: bytes, words: ProviderWords) -> UpstreamError:
@@ -82,7 +82,7 @@ def _status(kind: Any, document: Mapping[str, Any], usual: int) -> int:
     """`kind` as `namespace#Name:address`, of which the name alone always stands there."""
     name = kind.partition(":")[0].rpartition("#")[2] if isinstance(kind, str) else ""
     name = (name[:1].upper() + name[1:]).removesuffix("Exception")
-    if name in _OF_MODELS:
+    if name in _MODEL_ERRORS:
         own = document.get("originalStatusCode", document.get("OriginalStatusCode"))
-        return own if own in _OF_CALLS else 500
+        return own if own in _CALL_FAULTS else 500
     return _STATUSES.get(name, usual)

@@ -74,9 +74,9 @@ class ConverseEvents:
         raise unknown_block()
 
     def _piece(self, delta: Any, at: Any) -> bytes:
+        if isinstance(delta, dict) and isinstance(text := delta.get("text"), str):
+            return self._chunk(b'{"content":%b}' % dumps(text))
         match delta:
-            case {"text": str(text)}:
-                return self._chunk(b'{"content":%b}' % dumps(text))
             case {"toolUse": {"input": str(text)}}:
                 self._unwritten = self._unwritten and not text
                 return self._call({"function": {"arguments": text}}) if text else b""
