@@ -109,6 +109,7 @@ class ProviderDescription(Section):
         if not self.body:
             return document
         made = {**document, **self.body}
+        # guard: S16.fieldless-body self.body.get(key, key) is not None -> True
         return {key: value for key, value in made.items() if self.body.get(key, key) is not None}
 
     def path(self, operation: str, streamed: bool) -> str:

@@ -177,7 +177,7 @@ def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
                 calls.remove(own)
             else:
                 yield CapabilityNeed("other", f"{where}.tool_call_id")
-        elif calls or (role in SYSTEM and last):
+        elif calls or (role in SYSTEM and last):  # guard: S16.open-call
             yield CapabilityNeed("other", where)
         content = message.get("content")
         if not (len(message) == 2 and role in _PART_KEYS and type(content) is str and content):

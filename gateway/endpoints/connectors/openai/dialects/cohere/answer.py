@@ -51,7 +51,7 @@ def completion(body: bytes, model: str) -> JsonDocument:
 def finish(reason: Any) -> str:
     """A reason that nobody knows ends the answer as any other. Raises UpstreamFailed where it is
     the reason of no answer."""
-    if reason in _BROKEN:
+    if reason in _BROKEN:  # guard: S16.broken-answer
         raise broken_off()
     return FINISHES.get(reason, "stop") if isinstance(reason, str) else "stop"
 
@@ -101,7 +101,9 @@ def tool_call(call: Any) -> JsonDocument:
     """Raises UpstreamFailed for what is none. Without arguments it has an empty object, which a
     caller can read."""
     match call:
-        case {"id": str(own), "function": {"name": str(name), "arguments": str() | None as given}}:
-            function = {"name": name, "arguments": given or "{}"}
-            return {"id": own, "type": "function", "function": function}
+        case {"id": str(own), "function": {"name": str(name), **rest}}:
+            given = rest.get("arguments") or "{}"
+            if isinstance(given, str):
+                function = {"name": name, "arguments": given}
+                return {"id": own, "type": "function", "function": function}
     raise unknown_block()

@@ -51,10 +51,8 @@ class ChatEvents:
             self._head = dumps(made)[:-1]
             return self._chunk({"role": "assistant", "content": "", "refusal": None})
         message = delta.get("message") if isinstance(delta, dict) else None
-        if kind in ("content-delta", "content-start"):
-            return self._content(message)
-        if kind == "tool-plan-delta":
-            return self._content({"content": {"text": message.get("tool_plan")}} if message else 0)
+        if kind in ("content-start", "content-delta", "tool-plan-delta"):
+            return self._text(message)
         if kind == "tool-call-start":
             return self._start_call(message)
         if kind == "tool-call-delta":
@@ -63,9 +61,9 @@ class ChatEvents:
             return self._call({"function": {"arguments": "{}"}})
         return b""
 
-    def _content(self, message: Any) -> bytes:
+    def _text(self, message: Any) -> bytes:
         match message:
-            case {"content": {"text": str(text)}}:
+            case {"content": {"text": str(text)}} | {"tool_plan": str(text)}:
                 return self._chunk({"content": text}) if text else b""
             case {"content": {"thinking": str(text)}}:
                 return self._chunk({"reasoning_content": text}) if text else b""

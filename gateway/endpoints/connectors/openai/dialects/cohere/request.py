@@ -55,6 +55,7 @@ def _add_tools(made: JsonDocument, tools: list[JsonDocument], choice: Any) -> No
     functions = [tool["function"] for tool in tools]
     if isinstance(choice, dict):
         name = choice["function"]["name"]
+        # guard: S16.forced-function
         functions = [function for function in functions if function["name"] == name]
         choice = "required"
     made["tools"] = [{"type": "function", "function": _function(each)} for each in functions]

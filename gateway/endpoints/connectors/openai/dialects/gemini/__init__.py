@@ -48,7 +48,7 @@ class Gemini:
         details = error.get("details")
         known = [d for d in details if isinstance(d, dict)] if isinstance(details, list) else []
         code = error.get("status")
-        if any(detail.get("reason") == _NO_KEY for detail in known):
+        if any(detail.get("reason") == _NO_KEY for detail in known):  # guard: S16.wrong-key
             status = 401
         elif status == 403 or code == "FAILED_PRECONDITION":
             return failures.error_from_status(403, headers, b"")

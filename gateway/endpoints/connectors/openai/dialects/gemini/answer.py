@@ -82,7 +82,7 @@ def finish(reason: Any, called: bool) -> str:
     """A reason that nobody knows ends the answer as any other. Raises UpstreamFailed where it is
     the reason of no answer."""
     named = reason if isinstance(reason, str) else ""
-    if named in _BROKEN:
+    if named in _BROKEN:  # guard: S16.broken-answer
         raise broken_off()
     known = FINISHES.get(named, "stop")
     return "tool_calls" if called and known == "stop" else known

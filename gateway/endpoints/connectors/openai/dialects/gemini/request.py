@@ -124,8 +124,8 @@ def _calls(calls: Iterable[JsonDocument], as_json: Callable[[str], Any]) -> list
         if signature := _signature(call):
             part["thoughtSignature"] = signature
         parts.append(part)
-    if parts and not any("thoughtSignature" in part for part in parts):
-        parts[0]["thoughtSignature"] = _UNSIGNED
+    if parts:
+        parts[0].setdefault("thoughtSignature", _UNSIGNED)  # guard: S16.foreign-call
     return parts
 
 
