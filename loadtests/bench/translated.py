@@ -187,7 +187,7 @@ def _named(document: Document) -> bytes:
 
 
 _SSE, _AMAZON = b"text/event-stream", b"application/vnd.amazon.eventstream"
-_DELTAS = [
+_DELTAS: list[Document] = [
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": _PIECE}}
 ] * _CHUNKS
 _COUNTS = {"inputTokens": 700, "outputTokens": _CHUNKS, "totalTokens": 700 + _CHUNKS}
@@ -211,14 +211,14 @@ _ANSWERS = {
     ),
     ("anthropic", True): _streamed(
         _SSE,
-        [*map(_named, [
+        [_named(each) for each in (  # type: ignore[arg-type]
             {"type": "message_start", "message": _message([], None)},
             {"type": "content_block_start", "index": 0,
              "content_block": {"type": "text", "text": ""}},
             *_DELTAS,
             {"type": "content_block_stop", "index": 0},
             {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
-            {"type": "message_stop"}])],
+            {"type": "message_stop"})],
     ),
     ("bedrock", False): _whole(
         {"output": {"message": _CONVERSED}, "stopReason": "end_turn", "usage": _COUNTS,

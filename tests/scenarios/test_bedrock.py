@@ -152,13 +152,14 @@ def test_tools_are_called_and_their_results_go_back(house: House) -> None:
     thoughts = [thought("Hm, a tram."), {"reasoningContent": {"redactedContent": "AAAA"}}]
     house.answers(*thoughts, tool_use("trams", stop="Main"), stop_reason="tool_use")
     for streamed in (False, True):
-        asking = {"tools": [TOOL], "tool_choice": "required"}
+        asking: Any = {"tools": [TOOL], "tool_choice": "required"}
         if streamed:
             stream = house.client.chat.completions.stream(model="writer", messages=HELLO, **asking)
             with stream as events:
                 choice = events.get_final_completion().choices[0]
         else:
             (choice,) = house.chat(**asking).choices
+        assert choice.message.tool_calls is not None
         (call,) = choice.message.tool_calls
         assert choice.finish_reason == "tool_calls"
         assert json.loads(call.function.arguments) == {"stop": "Main"}

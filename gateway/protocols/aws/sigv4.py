@@ -62,6 +62,9 @@ class Signer:
     region: str
     service: str
     now_s: Callable[[], float] = field(default=ambient.wall_s, compare=False, repr=False)
+    _heads: dict[bytes, CanonicalRequest] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
     _day: str = field(default="", init=False, compare=False, repr=False)
     _key: bytes = field(default=b"", init=False, compare=False, repr=False)  # of that day
 
@@ -100,9 +103,15 @@ class Signer:
             signed,
         )
 
-    def canonical_head(self, start: bytes) -> CanonicalRequest:
-        """Of a request whose head begins so: its line and lines of headers, as they are sent. What
-        follows them is not signed."""
+    def head_signature(self, start: bytes, body: bytes) -> dict[str, str]:
+        """`headers` for a request whose head begins so, with its line and lines of headers as they
+        are sent; what follows them is not signed. Heads begin alike call by call."""
+        canonical = self._heads.get(start)
+        if canonical is None:
+            canonical = self._heads[start] = self._canonical_head(start)
+        return self.headers(canonical, hashlib.sha256(body).hexdigest())
+
+    def _canonical_head(self, start: bytes) -> CanonicalRequest:
         line, *fields = start.decode("latin-1").split("\r\n")
         method, target, _ = line.split(" ")
         path, _, query = target.partition("?")

@@ -267,7 +267,7 @@ async def test_keys_that_cannot_stand_in_headers_are_not_used(
     api: AwsApi, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "credentials"
-    path.write_text(SHARED.format(ACCESS_KEY, "a secret with spaces"))
+    path.write_text(SHARED.format("a key with spaces", SECRET_KEY))
     caplog.set_level(logging.WARNING)
     there = endpoint(api, f"file: {path}, profile: clinic")
     for _ in range(1000):
@@ -278,3 +278,4 @@ async def test_keys_that_cannot_stand_in_headers_are_not_used(
     assert not await there.ready()
     await there.aclose()
     assert "with spaces" not in caplog.text
+    assert not api.refused  # nothing was sent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from email.parser import BytesHeaderParser
-from typing import Any
 
 import pytest
 
@@ -98,18 +97,19 @@ def test_a_probe_is_signed_as_well() -> None:
 
 def test_a_new_day_has_a_new_key() -> None:
     moments = [1_800_000_000.0, 1_800_000_000.0 + 86_400]
-    signer = Signer(AwsKeys(ACCESS_KEY, SECRET_KEY), REGION, "bedrock", lambda: moments[0])
-    canonical = signer.canonical_head(b"POST /a HTTP/1.1\r\nhost: a\r\n")
-    first = signer.headers(canonical, "x")
+    keys, start = AwsKeys(ACCESS_KEY, SECRET_KEY), b"POST /a HTTP/1.1\r\nhost: a\r\n"
+    signer = Signer(keys, REGION, "bedrock", lambda: moments[0])
+    first = signer.head_signature(start, b"")
     moments.pop(0)
-    second: dict[str, Any] = signer.headers(canonical, "x")
-    fresh = Signer(AwsKeys(ACCESS_KEY, SECRET_KEY), REGION, "bedrock", lambda: moments[0])
+    second = signer.head_signature(start, b"")
     assert first["authorization"] != second["authorization"]
-    assert second == fresh.headers(fresh.canonical_head(b"POST /a HTTP/1.1\r\nhost: a\r\n"), "x")
+    fresh = Signer(keys, REGION, "bedrock", lambda: moments[0])
+    assert second == fresh.head_signature(start, b"")
 
 
 def test_keys_stand_in_no_representation() -> None:
     signer = Signer(AwsKeys(ACCESS_KEY, SECRET_KEY, "s3ssion"), REGION, "bedrock")
-    canonical = signer.canonical_head(b"POST /a HTTP/1.1\r\nhost: a\r\nx-key: s3cret\r\n")
+    signer.head_signature(b"POST /a HTTP/1.1\r\nhost: a\r\nx-key: s3cret\r\n", b"")
+    canonical = signer.canonical("GET", "/", (), {"host": "a", "x-key": "s3cret"})
     shown = f"{signer!r} {canonical!r}"
     assert not any(secret in shown for secret in (SECRET_KEY, "s3ssion", "s3cret"))

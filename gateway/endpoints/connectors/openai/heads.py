@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from urllib.parse import quote, urlencode
 
 from gateway.config.providers import ProviderDescription
 from gateway.core.operations.registry import by_path
 from gateway.core.types import DocumentCall, InferenceRequest
 from gateway.protocols.aws import event_stream as amazon
-from gateway.protocols.aws.sigv4 import CanonicalRequest, Signer
+from gateway.protocols.aws.sigv4 import Signer
 from gateway.protocols.http_client.wire import ConnectionPool, Header, WireRequest
 
 STREAMS = {"sse": b"text/event-stream", "amazon": amazon.MEDIA}
@@ -48,7 +47,6 @@ class CallHeads:
     def carry(self, given: Mapping[str, str], signer: Signer | None = None) -> None:
         """From now on, all have these headers, and are signed where there is a signer."""
         self._signer = signer
-        self._canonical: dict[bytes, CanonicalRequest] = {}
         self._headers: tuple[Header, ...] = (
             (b"user-agent", b"spillway"),
             (b"accept-encoding", b"identity"),
@@ -62,12 +60,12 @@ class CallHeads:
         }
 
     def head(self, request: InferenceRequest, call: DocumentCall, model: str, body: bytes) -> bytes:
-        start = self._starts.get((call.operation, call.streamed, ""))
+        start, signer = self._starts.get((call.operation, call.streamed, "")), self._signer
         if start is None:
             start = self._start_with_model(call, model)
         trace = request.traceparent
-        if self._signer is not None:
-            headers = (*_trace_headers(request), *self._signature(self._signer, start, body))
+        if signer is not None:
+            headers = (*_trace_headers(request), *_signature(signer, start, body))
             return self._wire.head(start, headers, len(body))
         if request.tracestate or not _TRACE.fullmatch(trace):
             return self._wire.head(start, _trace_headers(request), len(body))
@@ -80,7 +78,7 @@ class CallHeads:
         headers = self._headers
         if self._signer is not None:
             start = self._wire.start("GET", self._probe, headers)
-            headers += self._signature(self._signer, start, b"")
+            headers += _signature(self._signer, start, b"")
         return WireRequest("GET", self._probe, headers)
 
     def _start(self, path: str, streamed: bool) -> bytes:
@@ -98,13 +96,10 @@ class CallHeads:
             start = self._starts[key] = self._start(named, call.streamed)
         return start
 
-    def _signature(self, signer: Signer, start: bytes, body: bytes) -> tuple[Header, ...]:
-        """Of a request whose head begins so, and of all of its body."""
-        canonical = self._canonical.get(start)
-        if canonical is None:
-            canonical = self._canonical[start] = signer.canonical_head(start)
-        made = signer.headers(canonical, sha256(body).hexdigest())
-        return tuple([(name.encode(), value.encode()) for name, value in made.items()])
+
+def _signature(signer: Signer, start: bytes, body: bytes) -> tuple[Header, ...]:
+    made = signer.head_signature(start, body)
+    return tuple([(name.encode(), value.encode()) for name, value in made.items()])
 
 
 def _with_query(path: str, query: str) -> str:
