@@ -308,6 +308,7 @@ class AwsApi:
     identity: str = "identity-token-1"  # that STS takes
     life_s: float = 3600.0  # of what it issues
     ahead_s: float = 0.0  # of the service's clock
+    probe: tuple[int, str] = (404, "UnknownOperationException")  # the answer to a GET
     issued: list[Document] = field(default_factory=list)  # forms that STS has seen
     issues: bool = True
 
@@ -362,7 +363,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self._may_call(b""):
-            self._fail(404, "UnknownOperationException", "")
+            self._fail(*self.api.probe, "")
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))

@@ -54,7 +54,7 @@ USAGE = {"inputTokens": 7, "cacheReadInputTokens": 100, "cacheWriteInputTokens":
          "outputTokens": 9, "totalTokens": 136}  # fmt: skip
 COUNTED = {
     "prompt_tokens": 127, "completion_tokens": 9, "total_tokens": 136,
-    "prompt_tokens_details": {"cached_tokens": 100},
+    "prompt_tokens_details": {"cached_tokens": 100, "cache_creation_tokens": 20},
 }  # fmt: skip
 REDACTED = {"reasoningContent": {"redactedContent": "AAAA"}}
 ALL = [thought("Let me see."), REDACTED, text("Two calls: "), text("ok."),
@@ -358,6 +358,21 @@ def test_what_models_cite_by_themselves_is_text() -> None:
 def test_what_is_no_answer_fails_the_call(body: bytes) -> None:
     with pytest.raises(UpstreamFailed):
         completion(body, "m")
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "ready"),
+    [
+        (403, "AccessDeniedException", True),  # for a role that may infer and nothing else
+        (403, "ExpiredTokenException", False),
+        (503, "ServiceUnavailableException", False),
+    ],
+)
+async def test_a_probe_shows_whether_keys_are_accepted(
+    rig: Rig, status: int, error: str, ready: bool
+) -> None:
+    rig.api.probe = (status, error)
+    assert await rig.connector.ready() is ready
 
 
 async def test_a_large_call_is_signed_whole(rig: Rig) -> None:

@@ -51,8 +51,8 @@ AZURE = frozenset({"azure", "azure_text"})
 
 OTHER_DIALECTS = {
     "azure_ai": "write it as `openai/MODEL`, with its address in OpenAI's protocol as api_base",
-    "bedrock": "put a proxy that speaks OpenAI's protocol in front of it",
-    "sagemaker": "put a proxy that speaks OpenAI's protocol in front of it",
+    "bedrock": "write an endpoint of kind bedrock with the region's url and credential.aws",
+    "sagemaker": "write an endpoint with `provider: sagemaker`, its url and credential.aws",
     "triton": "write an endpoint of kind triton with `grpc: host:port` and the model's inputs",
     "vertex_ai": "its tokens are short-lived: put a proxy that renews them in front of it",
 }

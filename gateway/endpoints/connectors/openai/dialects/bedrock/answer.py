@@ -76,14 +76,16 @@ def finish(reason: Any) -> str:
 def usage_document(usage: Any) -> JsonDocument:
     """The input there is what was neither read from the cache nor written to it."""
     counts: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
-    cached = count(counts, "cacheReadInputTokens")
-    given = count(counts, "inputTokens") + count(counts, "cacheWriteInputTokens") + cached
+    details = {"cached_tokens": (cached := count(counts, "cacheReadInputTokens"))}
+    if stored := count(counts, "cacheWriteInputTokens"):
+        details["cache_creation_tokens"] = stored
+    given = count(counts, "inputTokens") + stored + cached
     written = count(counts, "outputTokens")
     return {
         "prompt_tokens": given,
         "completion_tokens": written,
         "total_tokens": given + written,
-        "prompt_tokens_details": {"cached_tokens": cached},
+        "prompt_tokens_details": details,
     }
 
 
