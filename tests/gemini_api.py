@@ -254,6 +254,8 @@ def _candidate(at: int, parts: list[Document], reply: Reply, ends: bool = True) 
     made: Document = {"content": {"role": "model", "parts": parts}, "index": at}
     if ends:
         made["finishReason"] = reply.finish
+        if reply.finish == "SAFETY":
+            made["finishMessage"] = "That would harm."
         if reply.logprobs:
             made["logprobsResult"] = reply.logprobs
     return made

@@ -1,11 +1,11 @@
 """What an endpoint with an API of its own costs more: `python -m loadtests.bench.translated`.
 
 Recorded chats of some 3 KB (`--recorded FILE`, of `loadtests.load.mixed`), or made ones, go to an
-endpoint of kind openai and to those of other APIs in turns (to bedrock signed), over sockets of
-this process that answer with prepared bytes: whole, and as streams of 100 chunks, in one read and
-in a read for each (where the server's writes count, too). Processor time of this process in ms a
-call, the median of the rounds; what decides whether the call may go there is counted too. A
-recorded `top_p` is left out: with a temperature beside it the call would go nowhere.
+endpoint of kind openai and to one of each other kind (`--kind`) in turns, those to bedrock signed,
+over sockets of this process that answer with prepared bytes: whole, and as streams of 100 chunks,
+in one read and in a read for each (where the server's writes count, too). Processor time of this
+process in ms a call, the median of the rounds; what decides whether the call may go there is
+counted too. A recorded `top_p` is left out: with a temperature beside it the call would go nowhere.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import statistics
 import struct
 import time
 from binascii import crc32
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,13 @@ from gateway.scheduling.routing.needs import lacking
 
 _CHUNKS = 100
 _PIECE = " words"
-_PATHS = {"openai": b"/completions", "anthropic": b"/messages", "bedrock": b"/converse"}
+_OTHERS = ("anthropic", "bedrock", "cohere", "gemini")
 _KEYS = {"region": "eu-central-1", "access_key": "AKIDEXAMPLE", "secret_key": "key-0123456789"}
 _APART = b"/apart/"
 _CASES = {
-    "whole": ("/v1", False),
-    "stream": ("/v1", True),
-    "stream, event by event": (f"{_APART.decode()}v1", True),
+    "whole": ("/at-once", False),
+    "stream": ("/at-once", True),
+    "stream, event by event": ("/apart", True),
 }
 _USAGE = {"input_tokens": 700, "output_tokens": _CHUNKS}
 _TOTALS = {"prompt_tokens": 700, "completion_tokens": _CHUNKS, "total_tokens": 700 + _CHUNKS}
@@ -55,12 +56,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--recorded", type=Path)
     parser.add_argument("--calls", type=int, default=200, help="in a round, of each kind")
+    parser.add_argument("--kind", choices=_OTHERS, action="append")
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     for name, costs_ms in asyncio.run(_measure(args)).items():
-        usual_ms = costs_ms.pop("openai")
-        others = [f", {kind} {ms:.3f} ({ms - usual_ms:+.3f})" for kind, ms in costs_ms.items()]
-        print(f"{name:24} ms: openai {usual_ms:.3f}{''.join(others)}")
+        openai = costs_ms.pop("openai")
+        others = [f"{kind} {ms:.3f} ms, {ms - openai:+.3f} ms" for kind, ms in costs_ms.items()]
+        print(f"{name:24} openai {openai:.3f} ms; {'; '.join(others)}")
 
 
 async def _measure(args: argparse.Namespace) -> dict[str, dict[str, float]]:
@@ -68,11 +70,12 @@ async def _measure(args: argparse.Namespace) -> dict[str, dict[str, float]]:
     server = await asyncio.start_server(_answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     costs: dict[str, dict[str, float]] = {}
+    kinds = ("openai", *(args.kind or _OTHERS))
     for name, (base, streamed) in _CASES.items():
-        connectors = {kind: _connector(kind, f"{url}{base}") for kind in _PATHS}
+        connectors = {kind: _connector(kind, f"{url}{base}/{kind}") for kind in kinds}
         for connector in connectors.values():
             await _until_ready(connector)
-        rounds: dict[str, list[float]] = {kind: [] for kind in _PATHS}
+        rounds: dict[str, list[float]] = {kind: [] for kind in kinds}
         for _ in range(args.rounds):
             for kind, connector in connectors.items():
                 began = time.process_time()
@@ -131,9 +134,10 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0] or b"0")
             body = await reader.readexactly(length)
-            streamed = b'"stream":true' in body or b"-stream HTTP" in head
-            kind = next((kind for kind, path in _PATHS.items() if path in head), "openai")
-            answer = _ANSWERS[kind, streamed]
+            named = any(part in head for part in (b":streamGenerateContent", b"/converse-stream"))
+            streamed = named or b'"stream":true' in body
+            kind = next(kind for kind in _ANSWERS if b"/%b/" % kind.encode() in head)
+            answer = _ANSWERS[kind][streamed]
             for piece in answer if _APART in head else [b"".join(answer)]:
                 writer.write(piece)
                 await asyncio.sleep(0)
@@ -143,11 +147,17 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 def _whole(document: Document) -> list[bytes]:
     body = json.dumps(document).encode()
-    return [_head(b"application/json", len(body)), body]
+    return [_head(b"application/json", len(body)) + body]
 
 
-def _streamed(media: bytes, pieces: list[bytes]) -> list[bytes]:
-    return [_head(media, sum(map(len, pieces))) + pieces[0], *pieces[1:]]
+def _streamed(
+    events: Sequence[Any],
+    written: Callable[[Any], bytes],
+    end: bytes = b"",
+    media: bytes = b"text/event-stream",
+) -> list[bytes]:
+    first, *others = map(written, events)
+    return [_head(media, len(first) + sum(map(len, others)) + len(end)) + first, *others, end]
 
 
 def _head(media: bytes, length: int) -> bytes:
@@ -169,8 +179,13 @@ def _data(document: Document) -> bytes:
     return b"data: %b\n\n" % json.dumps(document, separators=(",", ":")).encode()
 
 
-def _framed(name: str, document: Document) -> bytes:
-    """A message of AWS's event stream."""
+def _named(document: Document) -> bytes:
+    return b"event: %b\n%b" % (document["type"].encode(), _data(document))
+
+
+def _framed(event: tuple[str, Document]) -> bytes:
+    """As a message of AWS's event stream."""
+    name, document = event
     stated = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
     headers = b"".join(
         b"%c%b\x07%b%b" % (len(key), key.encode(), len(text).to_bytes(2, "big"), text.encode())
@@ -182,59 +197,96 @@ def _framed(name: str, document: Document) -> bytes:
     return message + struct.pack(">I", crc32(message))
 
 
-def _named(document: Document) -> bytes:
-    return b"event: %b\n%b" % (document["type"].encode(), _data(document))
-
-
-_SSE, _AMAZON = b"text/event-stream", b"application/vnd.amazon.eventstream"
-_DELTAS: list[Document] = [
+_DELTAS = [
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": _PIECE}}
 ] * _CHUNKS
-_COUNTS = {"inputTokens": 700, "outputTokens": _CHUNKS, "totalTokens": 700 + _CHUNKS}
-_CONVERSED = {"role": "assistant", "content": [{"text": _PIECE * _CHUNKS}]}
+_GEMINI: Document = {
+    "responseId": "r1", "modelVersion": "m",
+    "usageMetadata": {"promptTokenCount": 700, "candidatesTokenCount": _CHUNKS},
+}  # fmt: skip
+
+
+def _candidate(text: str, **more: Any) -> Document:
+    content = {"role": "model", "parts": [{"text": text}]}
+    return {**_GEMINI, "candidates": [{"content": content, "index": 0, **more}]}
+
+
+_BEDROCK_COUNTS = {
+    "usage": {"inputTokens": 700, "outputTokens": _CHUNKS, "totalTokens": 700 + _CHUNKS},
+    "metrics": {"latencyMs": 5},
+}
+_COHERE_END = {"finish_reason": "COMPLETE", "usage": {"billed_units": _USAGE}}
+_COHERE_DELTA = {
+    "type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": _PIECE}}},
+}  # fmt: skip
 _ANSWERS = {
-    ("openai", False): _whole(
-        {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
-         "choices": [{"index": 0, "message": {"role": "assistant", "content": _PIECE * _CHUNKS},
-                      "finish_reason": "stop"}],
-         "usage": _TOTALS}
+    "openai": (
+        _whole(
+            {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
+             "choices": [{"index": 0, "message": {"role": "assistant", "content": _PIECE * _CHUNKS},
+                          "finish_reason": "stop"}],
+             "usage": _TOTALS}
+        ),
+        _streamed(
+            [_chunk({"content": _PIECE})] * _CHUNKS
+            + [_chunk({}, "stop"), {**_chunk({}), "choices": [], "usage": _TOTALS}],
+            _data,
+            b"data: [DONE]\n\n",
+        ),
     ),
-    ("openai", True): _streamed(
-        _SSE,
-        [*map(_data, [_chunk({"content": _PIECE})] * _CHUNKS),
-         _data(_chunk({}, "stop")),
-         _data({**_chunk({}), "choices": [], "usage": _TOTALS}),
-         b"data: [DONE]\n\n"],
+    "anthropic": (
+        _whole(_message([{"type": "text", "text": _PIECE * _CHUNKS}], "end_turn")),
+        _streamed(
+            [{"type": "message_start", "message": _message([], None)},
+             {"type": "content_block_start", "index": 0,
+              "content_block": {"type": "text", "text": ""}},
+             *_DELTAS,
+             {"type": "content_block_stop", "index": 0},
+             {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
+             {"type": "message_stop"}],
+            _named,
+        ),
     ),
-    ("anthropic", False): _whole(
-        _message([{"type": "text", "text": _PIECE * _CHUNKS}], "end_turn")
+    "bedrock": (
+        _whole(
+            {"output": {"message": {"role": "assistant", "content": [{"text": _PIECE * _CHUNKS}]}},
+             "stopReason": "end_turn", **_BEDROCK_COUNTS}
+        ),
+        _streamed(
+            [("messageStart", {"role": "assistant"}),
+             *[("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": _PIECE},
+                                      "p": "abcdefghijklm"})] * _CHUNKS,
+             ("contentBlockStop", {"contentBlockIndex": 0}),
+             ("messageStop", {"stopReason": "end_turn"}),
+             ("metadata", _BEDROCK_COUNTS)],
+            _framed,
+            media=b"application/vnd.amazon.eventstream",
+        ),
     ),
-    ("anthropic", True): _streamed(
-        _SSE,
-        [_named(each) for each in (  # type: ignore[arg-type]
-            {"type": "message_start", "message": _message([], None)},
-            {"type": "content_block_start", "index": 0,
-             "content_block": {"type": "text", "text": ""}},
-            *_DELTAS,
-            {"type": "content_block_stop", "index": 0},
-            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
-            {"type": "message_stop"})],
+    "cohere": (
+        _whole(
+            {"id": "c1", **_COHERE_END, "message": {
+                "role": "assistant", "content": [{"type": "text", "text": _PIECE * _CHUNKS}]}}
+        ),
+        _streamed(
+            [{"type": "message-start", "id": "c1", "delta": {"message": {"role": "assistant"}}},
+             {"type": "content-start", "index": 0,
+              "delta": {"message": {"content": {"type": "text", "text": ""}}}},
+             *[_COHERE_DELTA] * _CHUNKS,
+             {"type": "content-end", "index": 0},
+             {"type": "message-end", "delta": _COHERE_END}],
+            _named,
+        ),
     ),
-    ("bedrock", False): _whole(
-        {"output": {"message": _CONVERSED}, "stopReason": "end_turn", "usage": _COUNTS,
-         "metrics": {"latencyMs": 5}}
-    ),
-    ("bedrock", True): _streamed(
-        _AMAZON,
-        [_framed("messageStart", {"role": "assistant"}),
-         *[_framed("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": _PIECE},
-                                         "p": "abcdefghijklm"})] * _CHUNKS,
-         _framed("contentBlockStop", {"contentBlockIndex": 0}),
-         _framed("messageStop", {"stopReason": "end_turn"}),
-         _framed("metadata", {"usage": _COUNTS, "metrics": {"latencyMs": 5}})],
+    "gemini": (
+        _whole(_candidate(_PIECE * _CHUNKS, finishReason="STOP")),
+        _streamed(
+            [_candidate(_PIECE)] * (_CHUNKS - 1) + [_candidate(_PIECE, finishReason="STOP")],
+            _data,
+        ),
     ),
 }  # fmt: skip
-"""By the kind of the endpoint, and whether a stream is asked for: its parts."""
+"""By the kind of the endpoint: whole, and as a stream."""
 
 
 if __name__ == "__main__":

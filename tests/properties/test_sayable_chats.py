@@ -72,6 +72,15 @@ COHERE: dict[str, list[Any]] = {
     "seed": [0, 1 << 40],
     "reasoning_effort": ["none", "high"],
 }
+GEMINI_NUMBERS = {
+    "temperature": "temperature", "top_p": "topP", "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty", "seed": "seed", "n": "candidateCount",
+    "max_tokens": "maxOutputTokens",
+}  # fmt: skip
+COHERE_NUMBERS = {
+    name: name
+    for name in ("temperature", "presence_penalty", "frequency_penalty", "seed", "max_tokens")
+} | {"top_p": "p"}
 FIELDS = [key for key in GEMINI if key not in ("urls", "parts", "result_parts", "extra")]
 
 
@@ -220,16 +229,8 @@ def test_what_goes_to_gemini_is_taken_there_with_all_its_texts(chat: Document) -
         made = to_gemini(chat, MODEL, json.loads)
         assert gemini_api.problem(made) == ""
         assert set(kept(chat)) <= set(strings(made))
-        _same_numbers(chat, made.get("generationConfig", {}), gemini_names())
+        _same_numbers(chat, made.get("generationConfig", {}), GEMINI_NUMBERS)
     assert chat == before
-
-
-def gemini_names() -> dict[str, str]:
-    return {
-        "temperature": "temperature", "top_p": "topP", "presence_penalty": "presencePenalty",
-        "frequency_penalty": "frequencyPenalty", "seed": "seed", "n": "candidateCount",
-        "max_tokens": "maxOutputTokens",
-    }  # fmt: skip
 
 
 @given(chats(COHERE))
@@ -243,7 +244,7 @@ def test_what_goes_to_cohere_is_taken_there_with_all_its_texts(chat: Document) -
         told = strings(made)
         forced = isinstance(chat.get("tool_choice"), dict)
         assert all(each in told or forced or _within(each, told) for each in kept(chat))
-        _same_numbers(chat, made, {"temperature": "temperature", "top_p": "p", "seed": "seed"})
+        _same_numbers(chat, made, COHERE_NUMBERS)
     assert chat == before
 
 

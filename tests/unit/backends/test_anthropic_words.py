@@ -167,6 +167,8 @@ UNSAID: list[tuple[Document, str]] = [
     ),
     (with_messages(*CALLED, {"role": "tool", "content": "x"}), "messages[2].tool_call_id"),
     (user({"type": "text", "text": ""}), "messages[0].content[0]"),
+    (user({"type": ["text"], "text": "x"}), "messages[0].content[0]"),
+    (shaped({**SCHEMA, "format": ["date"]}), "response_format"),
     (user({"type": "text", "text": "x", "extra": 1}), "messages[0].content[0]"),
     (user({"type": "input_audio", "input_audio": {}}), "messages[0].content[0]"),
     (user({"type": "image_url", "image_url": {"url": "http://a/b.png"}}), "messages[0].content[0]"),

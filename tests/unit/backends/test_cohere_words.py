@@ -147,7 +147,6 @@ def test_a_forced_function_is_the_only_one_on_offer(
     made = sent({"tools": [tool(description="d"), tool("g")], "tool_choice": choice})
     assert [each["function"]["name"] for each in made["tools"]] == names
     assert made.get("tool_choice") == said
-    assert made["citation_options"] == {"mode": "OFF"}
     assert "strict_tools" not in made
 
 
@@ -167,7 +166,9 @@ def test_a_conversation_has_its_turns_there() -> None:
         {"role": "assistant", "content": "Yes.", "reasoning_content": "Ah.", "refusal": "No."},
         {"role": "user", "content": [texts[0], PNG]},
     ]
-    system, hello, calls, result, answer, user = sent({"messages": messages})["messages"]
+    made = sent({"messages": messages})
+    assert made["citation_options"] == {"mode": "OFF"}
+    system, hello, calls, result, answer, user = made["messages"]
     assert (system, hello) == ({"role": "system", "content": "be brief"}, HELLO[0])
     assert calls == {
         "role": "assistant", "tool_plan": "ab",

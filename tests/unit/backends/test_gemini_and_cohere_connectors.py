@@ -122,7 +122,8 @@ async def test_a_whole_answer_of_gemini_is_a_chat_completion(rig: Rig) -> None:
 async def test_a_stream_of_gemini_says_the_same_event_by_event(rig: Rig) -> None:
     parts = [
         gemini_api.text("Hmmm.", thought=True),
-        gemini_api.text("A moment.", thoughtSignature="c2ln"),
+        gemini_api.text("A ", thoughtSignature="YQ=="),
+        gemini_api.text("moment.", thoughtSignature="c2ln"),
         gemini_api.calls("f", "c2ln", "c1", a=1),
         gemini_api.calls("g", "", "c2"),
     ]
@@ -134,7 +135,8 @@ async def test_a_stream_of_gemini_says_the_same_event_by_event(rig: Rig) -> None
     assert chunks[-1]["usage"]["total_tokens"] == 12
     first = chunks[0]["choices"][0]["delta"]
     assert (first["role"], first["content"], first["reasoning_content"]) == ("assistant", "", "Hmm")
-    assert sum("extra_content" in c["choices"][0]["delta"] for c in chunks[:-1]) == 1
+    signed = [c["choices"][0]["delta"].get("extra_content") for c in chunks[:-1]]
+    assert signed == [None] * (len(signed) - 1) + [SIGNED]  # which callers would join
     whole = (await rig.completion("gemini"))["choices"][0]
     message = joined(chunks)
     assert message.pop("finish_reason") == whole["finish_reason"] == "tool_calls"
@@ -190,6 +192,14 @@ async def test_why_an_answer_ends(
         assert joined(await rig.chunks(kind))["finish_reason"] == finish
     else:
         assert (await rig.completion(kind))["choices"][0]["finish_reason"] == finish
+
+
+async def test_what_a_filter_says_of_the_end_is_the_refusal(rig: Rig) -> None:
+    rig.gemini.reply = lambda document: gemini_api.Reply([[gemini_api.text("x")]], "SAFETY")
+    message = (await rig.completion("gemini"))["choices"][0]["message"]
+    assert (message["content"], message["refusal"]) == ("x", "That would harm.")
+    last = (await rig.chunks("gemini"))[-1]["choices"][0]["delta"]
+    assert last == {"refusal": "That would harm."}
 
 
 async def test_a_call_that_is_not_let_through_is_refused_by_a_filter(rig: Rig) -> None:

@@ -40,19 +40,20 @@ class ChatEvents:
     def read(self, event: ServerEvent, progress: Progress) -> Sequence[bytes]:
         document = event_document(event)
         kind, delta = document.get("type"), document.get("delta")
-        if kind == "message-end":
+        message = delta.get("message") if type(delta) is dict else None
+        if kind in ("content-delta", "content-start", "tool-plan-delta"):
+            data = self._text(message)
+        elif kind == "message-end":
             return self._end(delta, progress)
-        data = self._data(kind, document, delta)
-        return (data,) if data else ()
-
-    def _data(self, kind: Any, document: JsonDocument, delta: Any) -> bytes:
-        if kind == "message-start":
+        elif kind == "message-start":
             made = head("chat.completion.chunk", document.get("id"), self._model)
             self._head = dumps(made)[:-1]
-            return self._chunk({"role": "assistant", "content": "", "refusal": None})
-        message = delta.get("message") if isinstance(delta, dict) else None
-        if kind in ("content-start", "content-delta", "tool-plan-delta"):
-            return self._text(message)
+            data = self._chunk({"role": "assistant", "content": "", "refusal": None})
+        else:
+            data = self._called(kind, message)
+        return (data,) if data else ()
+
+    def _called(self, kind: Any, message: Any) -> bytes:
         if kind == "tool-call-start":
             return self._start_call(message)
         if kind == "tool-call-delta":
@@ -62,11 +63,14 @@ class ChatEvents:
         return b""
 
     def _text(self, message: Any) -> bytes:
-        match message:
-            case {"content": {"text": str(text)}} | {"tool_plan": str(text)}:
-                return self._chunk({"content": text}) if text else b""
-            case {"content": {"thinking": str(text)}}:
-                return self._chunk({"reasoning_content": text}) if text else b""
+        stated = message if type(message) is dict else {}
+        content = stated.get("content")
+        if type(content) is not dict:
+            content = {"text": stated.get("tool_plan")}
+        if type(text := content.get("text")) is str:
+            return chunk(self._begun(), b'{"content":%b}' % dumps(text)) if text else b""
+        if type(text := content.get("thinking")) is str:
+            return self._chunk({"reasoning_content": text}) if text else b""
         raise unknown_block()
 
     def _start_call(self, message: Any) -> bytes:

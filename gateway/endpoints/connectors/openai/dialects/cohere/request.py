@@ -20,14 +20,16 @@ _CHOICES = {"required": "REQUIRED", "none": "NONE"}
 
 
 def request(document: JsonDocument, served: ServedModel, streamed: bool) -> JsonDocument:
-    """Of a chat of which everything has words here. Citations of what tools said are not asked for:
-    a chat has no words for them."""
-    get = document.get
+    """Of a chat of which everything has words here. Citations of results are not asked for: a chat
+    has no words for them."""
+    get, messages = document.get, document["messages"]
     made: JsonDocument = {
         "model": served.model,
-        "messages": [_message(each) for each in document["messages"]],
+        "messages": [_message(each) for each in messages],
         "stream": streamed,
     }
+    if any(each["role"] == "tool" for each in messages):
+        made["citation_options"] = {"mode": "OFF"}
     for key, name in _NAMES.items():
         if (value := get(key)) is not None:
             made[name] = value
@@ -59,7 +61,6 @@ def _add_tools(made: JsonDocument, tools: list[JsonDocument], choice: Any) -> No
         functions = [function for function in functions if function["name"] == name]
         choice = "required"
     made["tools"] = [{"type": "function", "function": _function(each)} for each in functions]
-    made["citation_options"] = {"mode": "OFF"}
     if functions[0].get("strict"):
         made["strict_tools"] = True
     if choice in _CHOICES:

@@ -50,8 +50,8 @@ def completion(body: bytes, words: ProviderWords) -> JsonDocument:
         failed, failure = DeferredError(failure), None
         raise failed.again()
     choices = [_choice(at, each) for at, each in enumerate(candidates(document))]
-    if (refusal := blocked(document)) is not None:
-        message = {"role": "assistant", "content": None, "refusal": refusal or None}
+    if (refused := blocked(document)) is not None:
+        message = {"role": "assistant", "content": None, "refusal": refused or None}
         choices = [
             {"index": 0, "message": message, "logprobs": None, "finish_reason": BLOCKED}
         ]  # fmt: skip
@@ -143,7 +143,7 @@ class Pieces:
         if self.calls:
             made["tool_calls"] = self.calls
         if self.signature:
-            made["extra_content"] = _signed(self.signature)
+            made["extra_content"] = signed(self.signature)
         return made
 
 
@@ -151,13 +151,21 @@ def _choice(at: int, candidate: Any) -> JsonDocument:
     if not isinstance(candidate, dict):
         raise unknown_block()
     pieces = Pieces(candidate)
-    message = {"role": "assistant", "content": pieces.text or None, "refusal": None}
+    reason = finish(candidate.get("finishReason"), bool(pieces.calls))
+    refused = refusal(candidate, reason)
+    message = {"role": "assistant", "content": pieces.text or None, "refusal": refused}
     return {
         "index": index(candidate, at),
         "message": message | pieces.spoken(),
         "logprobs": logprobs(candidate),
-        "finish_reason": finish(candidate.get("finishReason"), bool(pieces.calls)),
+        "finish_reason": reason,
     }
+
+
+def refusal(candidate: Mapping[str, Any], reason: str) -> str | None:
+    """What an answer that a filter has ended says about that."""
+    message = candidate.get("finishMessage") if reason == BLOCKED else None
+    return message if isinstance(message, str) else None
 
 
 def index(candidate: Mapping[str, Any], at: int) -> int:
@@ -177,11 +185,11 @@ def _call(name: str, rest: Mapping[Any, Any], signature: Any) -> JsonDocument:
         "function": {"name": name, "arguments": strictjson.dumps(given or {}).decode()},
     }
     if isinstance(signature, str):
-        made["extra_content"] = _signed(signature)
+        made["extra_content"] = signed(signature)
     return made
 
 
-def _signed(signature: str) -> JsonDocument:
+def signed(signature: str) -> JsonDocument:
     return {"google": {SIGNATURE: signature}}
 
 
