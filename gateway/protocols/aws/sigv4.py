@@ -65,8 +65,7 @@ class Signer:
     _heads: dict[bytes, CanonicalRequest] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
-    _day: str = field(default="", init=False, compare=False, repr=False)
-    _key: bytes = field(default=b"", init=False, compare=False, repr=False)  # of that day
+    _day_key: tuple[str, bytes] = field(default=("", b""), init=False, compare=False, repr=False)
 
     @property
     def life_s(self) -> float | None:
@@ -96,7 +95,8 @@ class Signer:
         date = names.index(_DATE)
         lines = [f"{name}:{' '.join(named[name].split())}\n" for name in names]
         signed = ";".join(names)
-        first = f"{method}\n{path}\n{'&'.join(sorted(f'{k}={v}' for k, v in query))}\n"
+        pairs = [f"{key}={value}" for key, value in sorted(query)]
+        first = f"{method}\n{path}\n{'&'.join(pairs)}\n"
         return CanonicalRequest(
             f"{first}{''.join(lines[:date])}{_DATE}:",
             f"\n{''.join(lines[date + 1 :])}\n{signed}\n",
@@ -115,7 +115,7 @@ class Signer:
         line, *fields = start.decode("latin-1").split("\r\n")
         method, target, _ = line.split(" ")
         path, _, query = target.partition("?")
-        pairs = [pair.partition("=")[::2] for pair in query.split("&") if pair]
+        pairs = [each.partition("=")[::2] for each in query.split("&") if each]
         headers = dict([each.split(": ", 1) for each in fields if each])
         return self.canonical(method, quote(path, safe="/-_.~"), pairs, headers)
 
@@ -136,9 +136,10 @@ class Signer:
         return made
 
     def _signing_key(self, day: str) -> bytes:
-        if day != self._day:
+        known_day, key = self._day_key
+        if day != known_day:
             key = f"AWS4{self.keys.secret_key}".encode()
             for part in (day, self.region, self.service, "aws4_request"):
                 key = hmac.digest(key, part.encode(), "sha256")
-            self._key, self._day = key, day
-        return self._key
+            self._day_key = day, key
+        return key

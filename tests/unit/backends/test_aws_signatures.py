@@ -68,7 +68,11 @@ def test_odd_names_of_models_are_signed_as_they_are_sent(model: str, streamed: b
 
 @pytest.mark.parametrize(
     "query",
-    [{"b": "2", "a": "1"}, {"a b": "c/d+e", "A": "é&=", "empty": ""}, {"z": "%20", "~": "*"}],
+    [
+        {"b": "2", "a": "1", "a-b": "3"},
+        {"a b": "c/d+e", "A": "é&=", "empty": ""},
+        {"z": "%20", "~": "*"},
+    ],
     ids=str,
 )
 def test_queries_and_headers_are_signed(query: dict[str, str]) -> None:
