@@ -16,6 +16,7 @@ import json
 import re
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -360,6 +361,9 @@ class _Handler(BaseHTTPRequestHandler):
     api: AwsApi
 
     def log_message(self, format: str, *args: Any) -> None: ...
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string(time.time() + self.api.ahead_s)
 
     def do_GET(self) -> None:
         if self._may_call(b""):

@@ -246,7 +246,7 @@ async def test_a_failure_has_its_class(
     assert (type(caught.value), caught.value.reason) == (kind, reason)
     assert "Not now." not in caught.value.message
     assert caught.value.unserved is (error != "ModelTimeoutException")  # it may have served it
-    assert caught.value.any_call is (error == "ExpiredTokenException" or False)
+    assert caught.value.any_call is (error == "ExpiredTokenException")
     if isinstance(caught.value, UpstreamRefused):
         assert caught.value.http_status == status
         assert json.loads(caught.value.body or b"")["error"]["message"] == "Not now."
@@ -386,6 +386,7 @@ async def test_a_clock_that_is_wrong_is_the_gateway_s_fault(rig: Rig) -> None:
     with pytest.raises(UpstreamFailed) as caught:
         await rig.open()
     assert caught.value.reason == "upstream_credentials"
+    assert "(InvalidSignature; the clocks are 3" in caught.value.message
     assert rig.api.refused == ["InvalidSignatureException"]
     assert not await rig.connector.ready()
 
