@@ -358,7 +358,7 @@ async def test_an_error_within_a_stream_ends_it(rig: Rig) -> None:
 )  # fmt: skip
 def test_what_is_no_event_of_gemini_breaks_the_stream(event: str) -> None:
     with pytest.raises(UpstreamFailed):
-        CandidateEvents(False).read(ServerEvent(event.encode()), Progress(CHAT))
+        CandidateEvents(False, "m").read(ServerEvent(event.encode()), Progress(CHAT))
 
 
 @pytest.mark.parametrize(
@@ -375,6 +375,16 @@ def test_what_is_no_event_of_gemini_breaks_the_stream(event: str) -> None:
 def test_what_is_no_event_of_cohere_breaks_the_stream(event: str) -> None:
     with pytest.raises(UpstreamFailed):
         ChatEvents(False, "m").read(ServerEvent(event.encode()), Progress(CHAT))
+
+
+def test_an_answer_that_names_neither_itself_nor_its_model_has_both_names() -> None:
+    answer = {"candidates": [{"content": {"parts": [{"text": "x"}]}, "finishReason": "STOP"}]}
+    body = json.dumps(answer).encode()
+    whole = Gemini().answer(body, NO_SECRETS, "m")
+    chunk = json.loads(CandidateEvents(False, "m").read(ServerEvent(body), Progress(CHAT))[0])
+    for made in (whole, chunk):
+        assert made["id"].startswith("chatcmpl-")
+        assert made["model"] == "m"
 
 
 def test_events_of_citations_and_of_later_days_say_nothing() -> None:

@@ -23,7 +23,7 @@ from gateway.core.operations.dialects.chats import (
     no_stream_options,
     outside,
 )
-from gateway.core.operations.json_schema import is_accepted, types
+from gateway.core.operations.json_schema import is_accepted, with_enums
 from gateway.core.operations.spec import CapabilityNeed, Row
 
 OFFERED: Final = frozenset({"tools", "structured_output", "logprobs", "parts", "reasoning"})
@@ -64,7 +64,7 @@ _SCHEMA_KEYS: Final = frozenset(
      "anyOf", "$ref", "$defs", "$id", "$anchor", "description", "title", "default",
      "format", "minItems", "maxItems", "minimum", "maximum", "propertyOrdering")
 )  # fmt: skip
-_FORMATS: Final = ("date-time", "date", "time")
+_FORMATS: Final = ("date-time", "date", "time", "float", "double", "int32", "int64")
 
 
 def _is_name(name: Any) -> bool:
@@ -93,7 +93,7 @@ def _is_tool(tool: Any) -> bool:
     if not is_function(tool, _is_name) or tool.get("cache_control"):
         return False
     function = tool["function"]
-    return not function.get("strict") or is_accepted(function.get("parameters"), _holds)
+    return not function.get("strict") or _is_held(function.get("parameters"))
 
 
 def _no_tool_choice(value: Any) -> bool:
@@ -111,7 +111,11 @@ def _no_format(value: Any) -> bool:
         return value != {"type": "json_object"}
     stated = value.get("json_schema")
     schema: Any = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not is_accepted(schema, _holds) or "$ref" in schema  # beside which a title has no room
+    return not _is_held(schema) or "$ref" in schema  # beside which a title has no room
+
+
+def _is_held(schema: Any) -> bool:
+    return is_accepted(with_enums(schema), _holds)
 
 
 def _holds(schema: Mapping[str, Any]) -> bool:
@@ -123,7 +127,7 @@ def _holds(schema: Mapping[str, Any]) -> bool:
         schema.keys() <= _SCHEMA_KEYS
         and isinstance(values, list)
         and all(type(value) in (str, int, float) for value in values)
-        and ("string" not in types(schema) or schema.get("format", "date") in _FORMATS)
+        and schema.get("format", "date") in _FORMATS
     )
 
 

@@ -16,8 +16,13 @@ from gateway.protocols import strictjson
 
 
 def head(kind: str, own: Any, model: Any) -> JsonDocument:
-    """What every completion and every chunk begins with, `own` being its id."""
-    return {"id": own, "object": kind, "created": int(ambient.wall_s()), "model": model}
+    """What every completion and every chunk begins with, `own` being its id where it has one."""
+    return {
+        "id": own if isinstance(own, str) else f"chatcmpl-{ambient.new_id()}",
+        "object": kind,
+        "created": int(ambient.wall_s()),
+        "model": model,
+    }
 
 
 def chunk(begun: bytes, delta: bytes, reason: bytes = b"null") -> bytes:

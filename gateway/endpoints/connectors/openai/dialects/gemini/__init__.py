@@ -34,10 +34,10 @@ class Gemini:
         return request(document, served, as_json)
 
     def answer(self, body: bytes, words: ProviderWords, model: str) -> JsonDocument:
-        return completion(body, words)
+        return completion(body, words, model)
 
     def events(self, usage_wanted: bool, model: str) -> CandidateEvents:
-        return CandidateEvents(usage_wanted)
+        return CandidateEvents(usage_wanted, model)
 
     def failure(
         self, status: int, headers: Mapping[bytes, bytes], body: bytes, words: ProviderWords

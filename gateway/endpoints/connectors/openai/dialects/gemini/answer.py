@@ -40,7 +40,7 @@ _BROKEN: Final = frozenset(
 BLOCKED: Final = "content_filter"
 
 
-def completion(body: bytes, words: ProviderWords) -> JsonDocument:
+def completion(body: bytes, words: ProviderWords, model: str) -> JsonDocument:
     """Raises UpstreamError for what is no answer."""
     try:
         document = strictjson.load_object(body)
@@ -58,7 +58,9 @@ def completion(body: bytes, words: ProviderWords) -> JsonDocument:
     if not choices:
         raise UpstreamFailed("the endpoint answered with something that is no message")
     return {
-        **head("chat.completion", document.get("responseId"), document.get("modelVersion")),
+        **head(
+            "chat.completion", document.get("responseId"), document.get("modelVersion") or model
+        ),
         "choices": choices,
         "usage": usage_document(document.get("usageMetadata")),
     }

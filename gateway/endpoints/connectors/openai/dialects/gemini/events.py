@@ -38,8 +38,9 @@ _FIRST = {"role": "assistant", "content": "", "refusal": None}
 class CandidateEvents:
     """Reads one stream. It ends with its body, once each candidate has said why it has ended."""
 
-    def __init__(self, usage_wanted: bool) -> None:
+    def __init__(self, usage_wanted: bool, model: str) -> None:
         self._usage_wanted = usage_wanted
+        self._model = model
         self._head = b""  # of every chunk
         self._calls: dict[int, int] = {}  # so far, of each candidate that has begun
         self._open: set[int] = set()  # candidates that have begun and not ended
@@ -56,7 +57,7 @@ class CandidateEvents:
             if text is not None:
                 return (chunk(self._head, b'{"content":%b}' % dumps(text)),) if text else ()
         if not self._head:
-            own, model = document.get("responseId"), document.get("modelVersion")
+            own, model = document.get("responseId"), document.get("modelVersion") or self._model
             self._head = dumps(head("chat.completion.chunk", own, model))[:-1]
         choices = [self._choice(at, each) for at, each in enumerate(stated)]
         if (refused := blocked(document)) is not None:
