@@ -16,6 +16,8 @@ from gateway.core.operations.capabilities import is_formatted, is_given, is_set,
 from gateway.core.operations.dialects.chats import (
     DATA_URL,
     SYSTEM,
+    MessageWords,
+    is_choosable,
     is_function,
     is_tool_call,
     named_choice,
@@ -165,7 +167,7 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
         row = _FIELDS.get(key)
         if row is not None and row[1](value):
             yield CapabilityNeed(row[0], key)
-    if document.get("tool_choice") not in (None, "none", "auto") and not document.get("tools"):
+    if not is_choosable(document):
         yield CapabilityNeed("other", "tool_choice")
     yield from _message_needs(document.get("messages"))
 
@@ -185,7 +187,9 @@ def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
             yield CapabilityNeed("other", where)
         content = message.get("content")
         if not (len(message) == 2 and role in _PART_KEYS and type(content) is str and content):
-            yield from _one_message_needs(message, role, content, where)
+            yield from _WORDS.needs(message, where)
+            if not _is_signed(message):
+                yield CapabilityNeed("other", f"{where}.extra_content")
             if role == "assistant" and isinstance(stated := message.get("tool_calls"), list):
                 calls = [call["id"] for call in stated if _is_call(call)]
                 if stated and (not last or len(set(calls)) < len(stated)):
@@ -193,35 +197,6 @@ def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
         last = "" if role in SYSTEM else role
     if calls or last in ("", "assistant"):
         yield CapabilityNeed("other", f"messages[{len(messages) - 1}]")
-
-
-def _one_message_needs(
-    message: Mapping[str, Any], role: str, content: Any, where: str
-) -> Iterator[CapabilityNeed]:
-    keys = _ROLE_KEYS.get(role)
-    if keys is None:
-        yield CapabilityNeed("other", where)
-        return
-    for key, value in message.items():
-        if value and key not in keys:
-            yield CapabilityNeed("other", f"{where}.{key}")
-    calls, refusal = message.get("tool_calls"), message.get("refusal")
-    if not isinstance(calls, list | None):
-        yield CapabilityNeed("other", f"{where}.tool_calls")
-    if not isinstance(refusal, str | None):
-        yield CapabilityNeed("other", f"{where}.refusal")
-    if not isinstance(message.get("reasoning_content"), str | None):
-        yield CapabilityNeed("other", f"{where}.reasoning_content")
-    if not _is_signed(message):
-        yield CapabilityNeed("other", f"{where}.extra_content")
-    if not content:
-        if not (calls or refusal or role == "tool") or not isinstance(content, str | list | None):
-            yield CapabilityNeed("other", f"{where}.content")
-    elif not isinstance(content, str):
-        kinds = _PART_KEYS.get(role, _ONLY_TEXT)
-        for at, part in enumerate(content if isinstance(content, list) else (content,)):
-            if not _is_part(part, kinds, _RESULT_MEDIA if role == "tool" else None):
-                yield CapabilityNeed("other", f"{where}.content[{at}]")
 
 
 def _is_call(call: Any) -> bool:
@@ -240,10 +215,9 @@ def _is_signed(holder: Mapping[str, Any]) -> bool:
     )  # fmt: skip
 
 
-def _is_part(part: Any, kinds: frozenset[str], result_media: frozenset[str] | None) -> bool:
-    """`result_media`: what a result of a tool may hold; None: it is none."""
+def _is_part(part: Any, role: str) -> bool:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if not isinstance(kind, str) or kind not in kinds:
+    if not isinstance(kind, str) or kind not in _PART_KEYS.get(role, _ONLY_TEXT):
         return False
     if any(value and key not in ("type", kind) for key, value in part.items()):
         return False
@@ -260,7 +234,7 @@ def _is_part(part: Any, kinds: frozenset[str], result_media: frozenset[str] | No
             and isinstance(value["data"], str)
         )
     if kind == "image_url":
-        return _is_image(value, result_media)
+        return _is_image(value, _RESULT_MEDIA if role == "tool" else None)
     url = value.get("file_data")
     data = DATA_URL.match(url) if isinstance(url, str) else None
     return (
@@ -272,6 +246,7 @@ def _is_part(part: Any, kinds: frozenset[str], result_media: frozenset[str] | No
 
 
 def _is_image(image: Mapping[str, Any], result_media: frozenset[str] | None) -> bool:
+    """`result_media`: what the result of a tool may hold; None: it is of no result."""
     url = image.get("url")
     if not isinstance(url, str) or not image.keys() <= {"url", "detail"}:
         return False
@@ -289,3 +264,6 @@ def media_type(url: str) -> str:
     except ValueError:
         return ""
     return IMAGES.get(path[path.rfind(".") :].lower(), "") if "." in path else ""
+
+
+_WORDS: Final = MessageWords(_ROLE_KEYS, _is_call, _is_part)
