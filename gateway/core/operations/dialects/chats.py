@@ -10,6 +10,8 @@ from typing import Any, Final
 from gateway.core.operations.spec import Asks, CapabilityNeed
 
 DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
+MOST: Final = (1 << 31) - 1
+"""Of what no API has a bound of its own for."""
 SYSTEM: Final = frozenset({"system", "developer"})
 _CALL_KEYS: Final = frozenset({"id", "type", "function", "index"})
 _FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
@@ -27,6 +29,13 @@ def outside(low: float, high: float) -> Asks:
     """Whether a value is given that is no number between both."""
     return lambda value: (
         value is not None and (type(value) not in (int, float) or not low <= value <= high)
+    )
+
+
+def no_count(least: int, most: int) -> Asks:
+    """Whether a value is given that is no integer between both."""
+    return lambda value: (
+        value is not None and (type(value) is not int or not least <= value <= most)
     )
 
 

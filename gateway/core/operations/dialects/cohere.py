@@ -19,6 +19,7 @@ from gateway.core.operations.dialects.chats import (
     is_function,
     is_tool_call,
     named_choice,
+    no_count,
     no_stops,
     no_stream_options,
     outside,
@@ -50,10 +51,6 @@ _FORMATS: Final = ("date-time", "uuid", "date", "time")
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and name != ""
-
-
-def _no_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or not -1 <= value <= _MOST_K)
 
 
 def _no_tools(value: Any) -> bool:
@@ -104,7 +101,7 @@ def _no_format(value: Any) -> bool:
 _FIELDS: Final[Mapping[str, Row]] = {
     "temperature": ("sampling", outside(0, 2)),
     "top_p": ("sampling", outside(0.01, 0.99)),
-    "top_k": ("sampling", _no_k),
+    "top_k": ("sampling", no_count(-1, _MOST_K)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", outside(0, 1)),
     "frequency_penalty": ("sampling", outside(0, 1)),

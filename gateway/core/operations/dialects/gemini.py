@@ -15,12 +15,14 @@ from urllib.parse import urlsplit
 from gateway.core.operations.capabilities import is_formatted, is_given, is_set, other_than
 from gateway.core.operations.dialects.chats import (
     DATA_URL,
+    MOST,
     SYSTEM,
     MessageWords,
     is_choosable,
     is_function,
     is_tool_call,
     named_choice,
+    no_count,
     no_stops,
     no_stream_options,
     outside,
@@ -73,20 +75,6 @@ def _is_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def _no_top_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or value < -1)
-
-
-def _no_seed(value: Any) -> bool:
-    return value is not None and (type(value) is not int or not 0 <= value < 1 << 31)
-
-
-def _no_count(most: int, least: int = 0) -> Any:
-    return lambda value: (
-        value is not None and (type(value) is not int or not least <= value <= most)
-    )
-
-
 def _no_tools(value: Any) -> bool:
     return value is not None and not (isinstance(value, list) and all(map(_is_tool, value)))
 
@@ -136,15 +124,15 @@ def _holds(schema: Mapping[str, Any]) -> bool:
 _FIELDS: Final[Mapping[str, Row]] = {
     "temperature": ("sampling", outside(0, 2)),
     "top_p": ("sampling", outside(0, 1)),
-    "top_k": ("sampling", _no_top_k),
+    "top_k": ("sampling", no_count(-1, MOST)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", outside(-2, 1.999)),
     "frequency_penalty": ("sampling", outside(-2, 1.999)),
     "repetition_penalty": ("sampling", other_than(1)),
-    "seed": ("sampling", _no_seed),
+    "seed": ("sampling", no_count(0, MOST)),
     "stop": ("sampling", no_stops(_MOST_STOPS)),
-    "n": ("choices", _no_count(_MOST_ANSWERS, 1)),
-    "top_logprobs": ("logprobs", _no_count(_MOST_LOGPROBS)),
+    "n": ("choices", no_count(1, _MOST_ANSWERS)),
+    "top_logprobs": ("logprobs", no_count(0, _MOST_LOGPROBS)),
     "store": ("state", is_set),
     "service_tier": ("other", other_than("auto", "default")),
     "stream_options": ("other", no_stream_options),
