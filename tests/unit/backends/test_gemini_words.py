@@ -86,6 +86,8 @@ def image(url: Any, **more: Any) -> Document:
         ({"tools": [{**tool(), "cache_control": {"type": "ephemeral"}}]}, "tools"),
         ({"functions": [{}]}, "functions"),
         ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [tool()], "tool_choice": tool("g")}, "tool_choice"),
+        ({"tools": 1}, "tools"),
         ({"tools": [tool()], "tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
         ({"parallel_tool_calls": False}, "parallel_tool_calls"),
         ({"response_format": {"type": "grammar"}}, "response_format"),

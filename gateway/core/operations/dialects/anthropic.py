@@ -19,11 +19,13 @@ from gateway.core.operations.capabilities import (
 )
 from gateway.core.operations.dialects.chats import (
     DATA_URL,
+    MOST,
     SYSTEM,
     is_blank,
     is_function,
     is_tool_call,
     named_choice,
+    no_count,
     no_stream_options,
     outside,
 )
@@ -64,10 +66,6 @@ _SCHEMA_KEYS: Final = frozenset(
 _FORMATS: Final = (
     "date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid",
 )  # fmt: skip
-
-
-def _no_top_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or value < -1)
 
 
 def _no_stops(value: Any) -> bool:
@@ -137,7 +135,7 @@ def is_enforced(schema: Mapping[str, Any]) -> bool:
 _FIELDS: Final[Mapping[str, Row]] = {
     "temperature": ("sampling", outside(0, 1)),
     "top_p": ("sampling", outside(0, 1)),
-    "top_k": ("sampling", _no_top_k),
+    "top_k": ("sampling", no_count(-1, MOST)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", other_than(0)),
     "frequency_penalty": ("sampling", other_than(0)),
