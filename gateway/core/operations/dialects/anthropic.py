@@ -68,7 +68,7 @@ _FORMATS: Final = (
 )  # fmt: skip
 
 
-def _no_stops(value: Any) -> bool:
+def no_blank_stops(value: Any) -> bool:
     if value is None:
         return False
     stops = value if isinstance(value, list) else [value]
@@ -111,7 +111,7 @@ def _no_tool_choice(value: Any) -> bool:
     return not _is_name(named_choice(value))
 
 
-def _no_format(value: Any) -> bool:
+def no_format(value: Any) -> bool:
     if not is_formatted(value):
         return False
     if not isinstance(value, Mapping) or value.get("type") != "json_schema":
@@ -141,7 +141,7 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "frequency_penalty": ("sampling", other_than(0)),
     "repetition_penalty": ("sampling", other_than(1)),
     "seed": ("sampling", is_given),
-    "stop": ("sampling", _no_stops),
+    "stop": ("sampling", no_blank_stops),
     "n": ("choices", other_than(1)),
     "user": ("other", _no_user),
     "safety_identifier": ("other", _no_user),
@@ -154,7 +154,7 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "function_call": ("other", is_given),
     "parallel_tool_calls": ("other", other_than(True, False)),
     "max_tool_calls": ("other", is_given),
-    "response_format": ("other", _no_format),
+    "response_format": ("other", no_format),
     "reasoning_effort": ("other", other_than("none", *_EFFORTS)),
     "verbosity": ("other", other_than("medium")),
 }
