@@ -37,6 +37,7 @@ ODD_SCHEMAS = st.sampled_from(
     [
         {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}},
         {"type": "object", "properties": {"a": {"const": "b"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"const": True}}, "required": ["a"]},
         {"type": "object", "properties": {"a": {"oneOf": []}}, "required": ["a"]},
         {"type": "object", "required": ["a"], "properties": {"a": {"format": ["date"]}}},
         {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}},

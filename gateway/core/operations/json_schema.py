@@ -16,26 +16,47 @@ _SINGLE: Final = ("items", "additionalProperties")
 Accepts = Callable[[Mapping[str, Any]], bool]
 
 
-def plain(schema: Any, depth: int = 0) -> Any:
+def plain(schema: Any) -> Any:
     """The schema without what holds an answer to nothing: `$schema`, and the bounds of exact
     integers. The openai SDK for Node writes both of every zod schema."""
-    if not isinstance(schema, Mapping) or depth > DEEPEST:
-        return schema
-    made = {
+    return _mapped(schema, _without_idle, 0)
+
+
+def with_enums(schema: Any) -> Any:
+    """The schema with an `enum` of one value in the place of each `const`."""
+    return _mapped(schema, _without_const, 0)
+
+
+def _without_idle(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         key: value
         for key, value in schema.items()
         if not (key == "$schema" and isinstance(value, str))
         and not (key in _BOUNDS and type(value) is int and value == _BOUNDS[key])
     }
+
+
+def _without_const(schema: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(schema)
+    if "const" in made:
+        made["enum"] = [made.pop("const")]
+    return made
+
+
+def _mapped(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]], depth: int) -> Any:
+    """The schema and all within it, each changed."""
+    if not isinstance(schema, Mapping) or depth > DEEPEST:
+        return schema
+    made = change(schema)
     for key in _NAMED:
         if isinstance(value := made.get(key), Mapping):
-            made[key] = {name: plain(each, depth + 1) for name, each in value.items()}
+            made[key] = {name: _mapped(each, change, depth + 1) for name, each in value.items()}
     for key in _LISTED:
         if isinstance(value := made.get(key), list):
-            made[key] = [plain(each, depth + 1) for each in value]
+            made[key] = [_mapped(each, change, depth + 1) for each in value]
     for key in _SINGLE:
         if key in made:
-            made[key] = plain(made[key], depth + 1)
+            made[key] = _mapped(made[key], change, depth + 1)
     return made
 
 

@@ -145,6 +145,17 @@ async def test_a_stream_of_gemini_says_the_same_event_by_event(rig: Rig) -> None
     assert message.items() <= whole["message"].items()
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_long_number_in_arguments_is_not_rounded(rig: Rig, streamed: bool) -> None:
+    parts = [gemini_api.calls("f", "", "c1", a=1 << 80)]
+    rig.gemini.reply = lambda document: gemini_api.Reply([parts])
+    if streamed:
+        (call,) = joined(await rig.chunks("gemini"))["tool_calls"]
+    else:
+        (call,) = (await rig.completion("gemini"))["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"a": 1 << 80}
+
+
 async def test_answers_of_one_call_are_told_apart(rig: Rig) -> None:
     two = [[gemini_api.text("Line four.")], [gemini_api.text("By foot.")]]
     rig.gemini.reply = lambda document: gemini_api.Reply(two)
@@ -348,7 +359,7 @@ async def test_an_error_within_a_stream_ends_it(rig: Rig) -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        "[]", "nothing", '{"candidates": ["x"]}',
+        "[]", "nothing", '{"candidates": ["x"]}', '{"functionCall": 1, "functionCall": 2}',
         '{"candidates": [{"content": {"parts": [{"executableCode": {}}]}}]}',
         '{"candidates": [{"content": {"parts": ["x"]}}]}',
         '{"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", '

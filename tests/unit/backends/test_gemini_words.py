@@ -86,11 +86,14 @@ def image(url: Any, **more: Any) -> Document:
         ({"tools": [{**tool(), "cache_control": {"type": "ephemeral"}}]}, "tools"),
         ({"functions": [{}]}, "functions"),
         ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [tool()], "tool_choice": tool("g")}, "tool_choice"),
+        ({"tools": 1}, "tools"),
         ({"tools": [tool()], "tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
         ({"parallel_tool_calls": False}, "parallel_tool_calls"),
         ({"response_format": {"type": "grammar"}}, "response_format"),
         (shaped(None), "response_format"),
-        (shaped({"type": "object", "properties": {"a": {"const": 1}}}), "response_format"),
+        (shaped({"type": "object", "properties": {"a": {"const": None}}}), "response_format"),
+        (shaped({"format": "email"}), "response_format"),
         (shaped({"type": "object", "properties": {"a": {"oneOf": []}}}), "response_format"),
         (shaped({"type": "string", "format": ["date"]}), "response_format"),
         (shaped({"enum": [None]}), "response_format"),
@@ -174,6 +177,18 @@ def test_parameters_have_their_own_names_there(changes: Document, config: Docume
         "contents": [{"role": "user", "parts": [{"text": "hello"}]}],
         "generationConfig": config,
     }
+
+
+def test_a_constant_is_an_enum_of_one_value() -> None:
+    variants = [{"type": "object", "properties": {"const": {"const": name}}} for name in ("a", "b")]
+    schema = {"type": "object", "properties": {"line": {"anyOf": variants}}}
+    made = sent({**shaped(schema), "tools": [tool(parameters=schema)]})
+    there = made["generationConfig"]["responseJsonSchema"]["properties"]["line"]["anyOf"]
+    assert [each["properties"] for each in there] == [
+        {"const": {"enum": ["a"]}}, {"const": {"enum": ["b"]}},
+    ]  # fmt: skip
+    (declared,) = made["tools"][0]["functionDeclarations"]
+    assert declared["parametersJsonSchema"]["properties"]["line"]["anyOf"] == there
 
 
 def test_what_changes_nothing_is_left_out() -> None:

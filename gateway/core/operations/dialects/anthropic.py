@@ -20,11 +20,13 @@ from gateway.core.operations.capabilities import (
 from gateway.core.operations.dialects.anthropic_schemas import is_enforced
 from gateway.core.operations.dialects.chats import (
     DATA_URL,
+    MOST,
     SYSTEM,
     is_blank,
     is_function,
     is_tool_call,
     named_choice,
+    no_count,
     no_stream_options,
     outside,
 )
@@ -67,11 +69,7 @@ _ROLE_KEYS: Final = {
 }
 
 
-def _no_top_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or value < -1)
-
-
-def _no_stops(value: Any) -> bool:
+def no_blank_stops(value: Any) -> bool:
     if value is None:
         return False
     stops = value if isinstance(value, list) else [value]
@@ -134,7 +132,7 @@ def _no_tool_choice(value: Any) -> bool:
     return not _is_name(named_choice(value))
 
 
-def _no_format(value: Any) -> bool:
+def no_format(value: Any) -> bool:
     if not is_formatted(value):
         return False
     if not isinstance(value, Mapping) or value.get("type") != "json_schema":
@@ -147,13 +145,13 @@ def _no_format(value: Any) -> bool:
 _FIELDS: Final[Mapping[str, Row]] = {
     "temperature": ("sampling", outside(0, 1)),
     "top_p": ("sampling", outside(0, 1)),
-    "top_k": ("sampling", _no_top_k),
+    "top_k": ("sampling", no_count(-1, MOST)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", other_than(0)),
     "frequency_penalty": ("sampling", other_than(0)),
     "repetition_penalty": ("sampling", other_than(1)),
     "seed": ("sampling", is_given),
-    "stop": ("sampling", _no_stops),
+    "stop": ("sampling", no_blank_stops),
     "n": ("choices", other_than(1)),
     "user": ("other", _no_user),
     "safety_identifier": ("other", _no_user),
@@ -166,7 +164,7 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "function_call": ("other", is_given),
     "parallel_tool_calls": ("other", other_than(True, False)),
     "max_tool_calls": ("other", is_given),
-    "response_format": ("other", _no_format),
+    "response_format": ("other", no_format),
     "reasoning_effort": ("other", other_than("none", *_EFFORTS)),
     "thinking": ("other", _no_thinking),
     "cache_control": ("other", _no_cache_mark),

@@ -12,16 +12,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gateway.core.operations.capabilities import is_formatted, is_given, is_set, other_than
-from gateway.core.operations.dialects.anthropic import is_cache_mark
+from gateway.core.operations.capabilities import is_given, is_set, other_than
+from gateway.core.operations.dialects.anthropic import is_cache_mark, no_blank_stops, no_format
 from gateway.core.operations.dialects.anthropic_schemas import is_enforced
 from gateway.core.operations.dialects.chats import (
     DATA_URL,
+    MOST,
     SYSTEM,
     is_blank,
     is_function,
     is_tool_call,
     named_choice,
+    no_count,
     no_stream_options,
     outside,
 )
@@ -69,17 +71,6 @@ _ROLE_KEYS: Final = {
 }
 
 
-def _no_top_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or value < -1)
-
-
-def _no_stops(value: Any) -> bool:
-    if value is None:
-        return False
-    stops = value if isinstance(value, list) else [value]
-    return not all(isinstance(stop, str) and not is_blank(stop) for stop in stops)
-
-
 def _no_tools(value: Any) -> bool:
     return value is not None and not (isinstance(value, list) and all(map(_is_tool, value)))
 
@@ -101,26 +92,16 @@ def _no_tool_choice(value: Any) -> bool:
     return not _is_name(named_choice(value))
 
 
-def _no_format(value: Any) -> bool:
-    if not is_formatted(value):
-        return False
-    if not isinstance(value, Mapping) or value.get("type") != "json_schema":
-        return True  # any JSON: it takes a schema
-    stated = value.get("json_schema")
-    schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not is_accepted(schema, is_enforced)
-
-
 _FIELDS: Final[Mapping[str, Row]] = {
     "temperature": ("sampling", outside(0, 1)),
     "top_p": ("sampling", outside(0, 1)),
-    "top_k": ("sampling", _no_top_k),
+    "top_k": ("sampling", no_count(-1, MOST)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", other_than(0)),
     "frequency_penalty": ("sampling", other_than(0)),
     "repetition_penalty": ("sampling", other_than(1)),
     "seed": ("sampling", is_given),
-    "stop": ("sampling", _no_stops),
+    "stop": ("sampling", no_blank_stops),
     "n": ("choices", other_than(1)),
     "store": ("state", is_set),
     "service_tier": ("other", other_than("auto", "default", "flex", "priority")),
@@ -131,7 +112,7 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "function_call": ("other", is_given),
     "parallel_tool_calls": ("other", other_than(True)),
     "max_tool_calls": ("other", is_given),
-    "response_format": ("other", _no_format),
+    "response_format": ("other", no_format),
     "reasoning_effort": ("other", other_than(*EFFORTS)),
     "verbosity": ("other", other_than("medium")),
 }
@@ -166,11 +147,6 @@ def _are_labels(made: Mapping[Any, Any]) -> bool:
         name and isinstance(value, str) and _LABEL.fullmatch(name) and _LABEL.fullmatch(value)
         for name, value in made.items()
     )
-
-
-def is_limited(top_k: Any) -> bool:
-    """Whether it takes tokens away: -1 and 0 are words for all of them."""
-    return top_k not in (None, 0, -1)
 
 
 def _message_needs(messages: Any, offered: bool) -> Iterator[CapabilityNeed]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.core.operations.spec import Asks
+from gateway.core.operations.spec import Asks, CapabilityNeed
 
 DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
+MOST: Final = (1 << 31) - 1
+"""Of what no API has a bound of its own for."""
 SYSTEM: Final = frozenset({"system", "developer"})
 _CALL_KEYS: Final = frozenset({"id", "type", "function", "index"})
 _FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
@@ -26,6 +29,13 @@ def outside(low: float, high: float) -> Asks:
     """Whether a value is given that is no number between both."""
     return lambda value: (
         value is not None and (type(value) not in (int, float) or not low <= value <= high)
+    )
+
+
+def no_count(least: int, most: int) -> Asks:
+    """Whether a value is given that is no integer between both."""
+    return lambda value: (
+        value is not None and (type(value) is not int or not least <= value <= most)
     )
 
 
@@ -76,6 +86,17 @@ def named_choice(choice: Any) -> Any:
     return None
 
 
+def is_choosable(document: Mapping[str, Any]) -> bool:
+    """Whether a function that `tool_choice` forces is one of `tools`."""
+    choice, tools = document.get("tool_choice"), document.get("tools")
+    if choice in (None, "none", "auto"):
+        return True
+    offered = tools if isinstance(tools, list) else []
+    functions = [tool.get("function") for tool in offered if isinstance(tool, Mapping)]
+    names = [function.get("name") for function in functions if isinstance(function, Mapping)]
+    return bool(names) if choice == "required" else named_choice(choice) in names
+
+
 def is_tool_call(call: Any, is_name: IsName, more: frozenset[str] = frozenset()) -> bool:
     """`more`: keys that its API has beside OpenAI's."""
     function = call.get("function") if isinstance(call, Mapping) else None
@@ -101,3 +122,37 @@ def is_input(arguments: Any) -> bool:
         return isinstance(arguments, str) and isinstance(orjson.loads(arguments), dict)
     except orjson.JSONDecodeError:
         return False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageWords:
+    """What an API can say in one message."""
+
+    keys: Mapping[str, frozenset[str]]  # of the messages of each role
+    is_call: Callable[[Any], bool]
+    is_part: Callable[[Any, str], bool]  # of content, in a message of a role
+
+    def needs(self, message: Mapping[str, Any], where: str) -> Iterator[CapabilityNeed]:
+        """What of a message has no words there."""
+        role, content = message["role"], message.get("content")
+        keys = self.keys.get(role)
+        if keys is None:
+            yield CapabilityNeed("other", where)
+            return
+        for key, value in message.items():
+            if value and key not in keys:
+                yield CapabilityNeed("other", f"{where}.{key}")
+        calls, refusal = message.get("tool_calls"), message.get("refusal")
+        if calls and not (isinstance(calls, list) and all(map(self.is_call, calls))):
+            yield CapabilityNeed("other", f"{where}.tool_calls")
+        for key in ("refusal", "reasoning_content"):
+            if not isinstance(message.get(key), str | None):
+                yield CapabilityNeed("other", f"{where}.{key}")
+        if not content:
+            spoken = calls or refusal or role == "tool"
+            if not spoken or not isinstance(content, str | list | None):
+                yield CapabilityNeed("other", f"{where}.content")
+        elif not isinstance(content, str):
+            for at, part in enumerate(content if isinstance(content, list) else (content,)):
+                if not self.is_part(part, role):
+                    yield CapabilityNeed("other", f"{where}.content[{at}]")

@@ -14,9 +14,12 @@ from gateway.core.operations.capabilities import is_formatted, is_given, is_set,
 from gateway.core.operations.dialects.chats import (
     DATA_URL,
     SYSTEM,
+    MessageWords,
+    is_choosable,
     is_function,
     is_tool_call,
     named_choice,
+    no_count,
     no_stops,
     no_stream_options,
     outside,
@@ -48,10 +51,6 @@ _FORMATS: Final = ("date-time", "uuid", "date", "time")
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and name != ""
-
-
-def _no_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or not -1 <= value <= _MOST_K)
 
 
 def _no_tools(value: Any) -> bool:
@@ -102,7 +101,7 @@ def _no_format(value: Any) -> bool:
 _FIELDS: Final[Mapping[str, Row]] = {
     "temperature": ("sampling", outside(0, 2)),
     "top_p": ("sampling", outside(0.01, 0.99)),
-    "top_k": ("sampling", _no_k),
+    "top_k": ("sampling", no_count(-1, _MOST_K)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", outside(0, 1)),
     "frequency_penalty": ("sampling", outside(0, 1)),
@@ -131,20 +130,11 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
         row = _FIELDS.get(key)
         if row is not None and row[1](value):
             yield CapabilityNeed(row[0], key)
-    tools, choice = document.get("tools") or [], document.get("tool_choice")
-    if choice not in (None, "none", "auto") and not (
-        tools if choice == "required" else _names(tools, named_choice(choice))
-    ):
+    if not is_choosable(document):
         yield CapabilityNeed("other", "tool_choice")
-    if tools and is_formatted(document.get("response_format")):
+    if document.get("tools") and is_formatted(document.get("response_format")):
         yield CapabilityNeed("other", "response_format")
     yield from _message_needs(document.get("messages"))
-
-
-def _names(tools: Any, name: Any) -> bool:
-    return isinstance(tools, list) and any(
-        is_function(tool, _is_name) and tool["function"]["name"] == name for tool in tools
-    )
 
 
 def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
@@ -160,9 +150,9 @@ def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
             begun, last = True, role
         content = message.get("content")
         if not (len(message) == 2 and role in _PART_KINDS and type(content) is str and content):
-            yield from _one_message_needs(message, role, content, where)
+            yield from _WORDS.needs(message, where)
         if role == "assistant" and isinstance(stated := message.get("tool_calls"), list):
-            calls.update(call["id"] for call in stated if is_tool_call(call, _is_name))
+            calls.update(call["id"] for call in stated if _is_call(call))
         elif role == "tool":
             own = message.get("tool_call_id")
             if not isinstance(own, str) or own not in calls:
@@ -171,35 +161,15 @@ def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
         yield CapabilityNeed("other", f"messages[{len(messages) - 1}]")
 
 
-def _one_message_needs(
-    message: Mapping[str, Any], role: str, content: Any, where: str
-) -> Iterator[CapabilityNeed]:
-    keys = _ROLE_KEYS.get(role)
-    if keys is None:
-        yield CapabilityNeed("other", where)
-        return
-    for key, value in message.items():
-        if value and key not in keys:
-            yield CapabilityNeed("other", f"{where}.{key}")
-    calls, refusal = message.get("tool_calls"), message.get("refusal")
-    if calls and not (isinstance(calls, list) and all(is_tool_call(c, _is_name) for c in calls)):
-        yield CapabilityNeed("other", f"{where}.tool_calls")
-    for key in ("refusal", "reasoning_content"):
-        if not isinstance(message.get(key), str | None):
-            yield CapabilityNeed("other", f"{where}.{key}")
-    if not content:
-        if not (calls or refusal or role == "tool") or not isinstance(content, str | list | None):
-            yield CapabilityNeed("other", f"{where}.content")
-    elif not isinstance(content, str):
-        kinds = _PART_KINDS.get(role, _ONLY_TEXT)
-        for at, part in enumerate(content if isinstance(content, list) else (content,)):
-            if not _is_part(part, kinds):
-                yield CapabilityNeed("other", f"{where}.content[{at}]")
+def _is_call(call: Any) -> bool:
+    return is_tool_call(call, _is_name)
 
 
-def _is_part(part: Any, kinds: tuple[str, ...]) -> bool:
+def _is_part(part: Any, role: str) -> bool:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind not in kinds or any(value and key not in ("type", kind) for key, value in part.items()):
+    if kind not in _PART_KINDS.get(role, _ONLY_TEXT) or any(
+        value and key not in ("type", kind) for key, value in part.items()
+    ):
         return False
     value = part.get(kind)
     if kind != "image_url":
@@ -211,3 +181,6 @@ def _is_part(part: Any, kinds: tuple[str, ...]) -> bool:
     data = DATA_URL.match(url)
     known = url.startswith("https://") if data is None else data[1] in _IMAGES
     return known and value.keys() <= {"url", "detail"}
+
+
+_WORDS: Final = MessageWords(_ROLE_KEYS, _is_call, _is_part)

@@ -15,15 +15,19 @@ from urllib.parse import urlsplit
 from gateway.core.operations.capabilities import is_formatted, is_given, is_set, other_than
 from gateway.core.operations.dialects.chats import (
     DATA_URL,
+    MOST,
     SYSTEM,
+    MessageWords,
+    is_choosable,
     is_function,
     is_tool_call,
     named_choice,
+    no_count,
     no_stops,
     no_stream_options,
     outside,
 )
-from gateway.core.operations.json_schema import is_accepted, types
+from gateway.core.operations.json_schema import is_accepted, with_enums
 from gateway.core.operations.spec import CapabilityNeed, Row
 
 OFFERED: Final = frozenset({"tools", "structured_output", "logprobs", "parts", "reasoning"})
@@ -64,25 +68,11 @@ _SCHEMA_KEYS: Final = frozenset(
      "anyOf", "$ref", "$defs", "$id", "$anchor", "description", "title", "default",
      "format", "minItems", "maxItems", "minimum", "maximum", "propertyOrdering")
 )  # fmt: skip
-_FORMATS: Final = ("date-time", "date", "time")
+_FORMATS: Final = ("date-time", "date", "time", "float", "double", "int32", "int64")
 
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
-
-
-def _no_top_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or value < -1)
-
-
-def _no_seed(value: Any) -> bool:
-    return value is not None and (type(value) is not int or not 0 <= value < 1 << 31)
-
-
-def _no_count(most: int, least: int = 0) -> Any:
-    return lambda value: (
-        value is not None and (type(value) is not int or not least <= value <= most)
-    )
 
 
 def _no_tools(value: Any) -> bool:
@@ -93,7 +83,7 @@ def _is_tool(tool: Any) -> bool:
     if not is_function(tool, _is_name) or tool.get("cache_control"):
         return False
     function = tool["function"]
-    return not function.get("strict") or is_accepted(function.get("parameters"), _holds)
+    return not function.get("strict") or _is_held(function.get("parameters"))
 
 
 def _no_tool_choice(value: Any) -> bool:
@@ -111,7 +101,11 @@ def _no_format(value: Any) -> bool:
         return value != {"type": "json_object"}
     stated = value.get("json_schema")
     schema: Any = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not is_accepted(schema, _holds) or "$ref" in schema  # beside which a title has no room
+    return not _is_held(schema) or "$ref" in schema  # beside which a title has no room
+
+
+def _is_held(schema: Any) -> bool:
+    return is_accepted(with_enums(schema), _holds)
 
 
 def _holds(schema: Mapping[str, Any]) -> bool:
@@ -123,22 +117,22 @@ def _holds(schema: Mapping[str, Any]) -> bool:
         schema.keys() <= _SCHEMA_KEYS
         and isinstance(values, list)
         and all(type(value) in (str, int, float) for value in values)
-        and ("string" not in types(schema) or schema.get("format", "date") in _FORMATS)
+        and schema.get("format", "date") in _FORMATS
     )
 
 
 _FIELDS: Final[Mapping[str, Row]] = {
     "temperature": ("sampling", outside(0, 2)),
     "top_p": ("sampling", outside(0, 1)),
-    "top_k": ("sampling", _no_top_k),
+    "top_k": ("sampling", no_count(-1, MOST)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", outside(-2, 1.999)),
     "frequency_penalty": ("sampling", outside(-2, 1.999)),
     "repetition_penalty": ("sampling", other_than(1)),
-    "seed": ("sampling", _no_seed),
+    "seed": ("sampling", no_count(0, MOST)),
     "stop": ("sampling", no_stops(_MOST_STOPS)),
-    "n": ("choices", _no_count(_MOST_ANSWERS, 1)),
-    "top_logprobs": ("logprobs", _no_count(_MOST_LOGPROBS)),
+    "n": ("choices", no_count(1, _MOST_ANSWERS)),
+    "top_logprobs": ("logprobs", no_count(0, _MOST_LOGPROBS)),
     "store": ("state", is_set),
     "service_tier": ("other", other_than("auto", "default")),
     "stream_options": ("other", no_stream_options),
@@ -161,7 +155,7 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
         row = _FIELDS.get(key)
         if row is not None and row[1](value):
             yield CapabilityNeed(row[0], key)
-    if document.get("tool_choice") not in (None, "none", "auto") and not document.get("tools"):
+    if not is_choosable(document):
         yield CapabilityNeed("other", "tool_choice")
     yield from _message_needs(document.get("messages"))
 
@@ -181,7 +175,9 @@ def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
             yield CapabilityNeed("other", where)
         content = message.get("content")
         if not (len(message) == 2 and role in _PART_KEYS and type(content) is str and content):
-            yield from _one_message_needs(message, role, content, where)
+            yield from _WORDS.needs(message, where)
+            if not _is_signed(message):
+                yield CapabilityNeed("other", f"{where}.extra_content")
             if role == "assistant" and isinstance(stated := message.get("tool_calls"), list):
                 calls = [call["id"] for call in stated if _is_call(call)]
                 if stated and (not last or len(set(calls)) < len(stated)):
@@ -189,35 +185,6 @@ def _message_needs(messages: Any) -> Iterator[CapabilityNeed]:
         last = "" if role in SYSTEM else role
     if calls or last in ("", "assistant"):
         yield CapabilityNeed("other", f"messages[{len(messages) - 1}]")
-
-
-def _one_message_needs(
-    message: Mapping[str, Any], role: str, content: Any, where: str
-) -> Iterator[CapabilityNeed]:
-    keys = _ROLE_KEYS.get(role)
-    if keys is None:
-        yield CapabilityNeed("other", where)
-        return
-    for key, value in message.items():
-        if value and key not in keys:
-            yield CapabilityNeed("other", f"{where}.{key}")
-    calls, refusal = message.get("tool_calls"), message.get("refusal")
-    if not isinstance(calls, list | None):
-        yield CapabilityNeed("other", f"{where}.tool_calls")
-    if not isinstance(refusal, str | None):
-        yield CapabilityNeed("other", f"{where}.refusal")
-    if not isinstance(message.get("reasoning_content"), str | None):
-        yield CapabilityNeed("other", f"{where}.reasoning_content")
-    if not _is_signed(message):
-        yield CapabilityNeed("other", f"{where}.extra_content")
-    if not content:
-        if not (calls or refusal or role == "tool") or not isinstance(content, str | list | None):
-            yield CapabilityNeed("other", f"{where}.content")
-    elif not isinstance(content, str):
-        kinds = _PART_KEYS.get(role, _ONLY_TEXT)
-        for at, part in enumerate(content if isinstance(content, list) else (content,)):
-            if not _is_part(part, kinds, _RESULT_MEDIA if role == "tool" else None):
-                yield CapabilityNeed("other", f"{where}.content[{at}]")
 
 
 def _is_call(call: Any) -> bool:
@@ -236,10 +203,9 @@ def _is_signed(holder: Mapping[str, Any]) -> bool:
     )  # fmt: skip
 
 
-def _is_part(part: Any, kinds: frozenset[str], result_media: frozenset[str] | None) -> bool:
-    """`result_media`: what a result of a tool may hold; None: it is none."""
+def _is_part(part: Any, role: str) -> bool:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if not isinstance(kind, str) or kind not in kinds:
+    if not isinstance(kind, str) or kind not in _PART_KEYS.get(role, _ONLY_TEXT):
         return False
     if any(value and key not in ("type", kind) for key, value in part.items()):
         return False
@@ -256,7 +222,7 @@ def _is_part(part: Any, kinds: frozenset[str], result_media: frozenset[str] | No
             and isinstance(value["data"], str)
         )
     if kind == "image_url":
-        return _is_image(value, result_media)
+        return _is_image(value, _RESULT_MEDIA if role == "tool" else None)
     url = value.get("file_data")
     data = DATA_URL.match(url) if isinstance(url, str) else None
     return (
@@ -268,6 +234,7 @@ def _is_part(part: Any, kinds: frozenset[str], result_media: frozenset[str] | No
 
 
 def _is_image(image: Mapping[str, Any], result_media: frozenset[str] | None) -> bool:
+    """`result_media`: what the result of a tool may hold; None: it is of no result."""
     url = image.get("url")
     if not isinstance(url, str) or not image.keys() <= {"url", "detail"}:
         return False
@@ -285,3 +252,6 @@ def media_type(url: str) -> str:
     except ValueError:
         return ""
     return IMAGES.get(path[path.rfind(".") :].lower(), "") if "." in path else ""
+
+
+_WORDS: Final = MessageWords(_ROLE_KEYS, _is_call, _is_part)

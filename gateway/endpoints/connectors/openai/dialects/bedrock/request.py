@@ -8,7 +8,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from gateway.core.operations import tokens
-from gateway.core.operations.dialects.bedrock import DOCUMENTS, IMAGES, is_limited, labels
+from gateway.core.operations.dialects.anthropic import is_limited
+from gateway.core.operations.dialects.bedrock import DOCUMENTS, IMAGES, labels
 from gateway.core.operations.dialects.chats import DATA_URL, SYSTEM
 from gateway.core.operations.json_schema import plain
 from gateway.core.types import JsonDocument

@@ -14,6 +14,7 @@ from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.dialects.completions import (
     chunk,
     event_document,
+    exact_document,
     head,
     usage_chunk,
 )
@@ -47,7 +48,8 @@ class CandidateEvents:
         self._signatures: dict[int, str] = {}  # of candidates, the last of each
 
     def read(self, event: ServerEvent, progress: Progress) -> Sequence[bytes]:
-        document = event_document(event)
+        called = b'"functionCall"' in event.data  # whose arguments are no text
+        document = exact_document(event) if called else event_document(event)
         if "error" in document:
             progress.failure = failures.in_document(document, progress.words)
             return ()

@@ -8,7 +8,7 @@ from typing import Any
 from gateway.core.operations import tokens
 from gateway.core.operations.dialects.chats import DATA_URL, SYSTEM
 from gateway.core.operations.dialects.gemini import SIGNATURE, SOUNDS, media_type
-from gateway.core.operations.json_schema import plain, titled
+from gateway.core.operations.json_schema import plain, titled, with_enums
 from gateway.core.types import JsonDocument, ServedModel
 
 Part = dict[str, Any]
@@ -71,7 +71,7 @@ def _config(document: JsonDocument) -> JsonDocument:
     if shape and shape["type"] != "text":
         config["responseMimeType"] = "application/json"
         if shape["type"] == "json_schema":
-            config["responseJsonSchema"] = titled(shape["json_schema"])
+            config["responseJsonSchema"] = with_enums(titled(shape["json_schema"]))
     return config
 
 
@@ -179,7 +179,7 @@ def _declaration(function: JsonDocument) -> JsonDocument:
         made["description"] = description
     if schema := function.get("parameters"):
         schema = plain(schema) if function.get("strict") else schema
-        made["parametersJsonSchema"] = {"type": "object", **schema}
+        made["parametersJsonSchema"] = with_enums({"type": "object", **schema})
     return made
 
 
