@@ -33,7 +33,7 @@ RANGES = {
     "R": range(1, 6),
     "O": (2, 3, 7, 8, 5, 4),
     "P": range(1, 5),
-    "T": range(1, 5),
+    "T": range(1, 6),
 }
 EVERY = pytest.mark.parametrize("behaviour", every(), ids=lambda one: one.id)
 

@@ -29,6 +29,7 @@ from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import JsonBody, OneFrame
 from gateway.core.types import AT_ONCE_BYTES, DocumentCall, InferenceRequest, ServedModel
+from gateway.core.yaml_document import is_secret_name
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.event_stream import (
     AnswerBounds,
@@ -88,6 +89,9 @@ class OpenAiConnector:
         self._bounds = bounds or AnswerBounds()
         self._given = headers or {}
         self._usage = StreamUsage()
+        self._query_secrets = [
+            value for name, value in (query or {}).items() if is_secret_name(name)
+        ]
         self._query = f"?{urlencode(query)}" if query else ""
         self._probe = f"{provider.probe if provider else '/models'}{self._query}"
         self._paths = {
@@ -101,7 +105,7 @@ class OpenAiConnector:
 
     def _begin_with(self, given: Mapping[str, str]) -> None:
         """Build the heads of calls that carry these headers."""
-        self._words = ProviderWords(given)
+        self._words = ProviderWords((*given.values(), *self._query_secrets))
         self._headers: tuple[Header, ...] = (
             (b"user-agent", b"spillway"),
             (b"accept-encoding", b"identity"),
