@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ from pydantic import Field, model_validator
 
 from gateway.config import external_addresses
 from gateway.config.endpoint_kinds import KINDS
+from gateway.config.providers.prices import ModelPrice
 from gateway.config.section import Contradiction, Name, Section, known
 from gateway.config.sections.audit import AuditSettings
 from gateway.config.sections.callers import (
@@ -27,11 +29,12 @@ from gateway.config.sections.costs import CostSettings, LedgerSettings
 from gateway.config.sections.endpoints import EndpointSettings, TlsSettings
 from gateway.config.sections.health import HealthSettings
 from gateway.config.sections.listen import LimitSettings, ListenSettings
-from gateway.config.sections.models import ModelSettings, check_served_by
+from gateway.config.sections.models import ModelSettings, ServedBySettings, check_served_by
 from gateway.config.sections.registries import RegistrySettings
 from gateway.config.sections.reload import ReloadSettings
 from gateway.config.sections.routing import QueueSettings, RoutingSettings
 from gateway.config.sections.telemetry import LogSettings, TelemetrySettings
+from gateway.core.ambient import wall_s
 from gateway.core.types import STRICTNESS, Zone
 
 ISSUED_PREFIX = "sk-spw-"
@@ -119,6 +122,14 @@ class Settings(Section):
             for name, its in self.endpoints.items()
             for place in (name, *further.get(name, ()))
         }
+
+    def listed_price(self, model: str, served: ServedBySettings) -> ModelPrice | None:
+        """Of a model in the cloud without a stated price, what its provider's list has today."""
+        endpoint = self.endpoints[served.endpoint]
+        table = None if endpoint.provider is None else endpoint.provider.prices
+        if served.priced or table is None or endpoint.zone is not Zone.CLOUD:
+            return None
+        return table.price(served.model or model, datetime.fromtimestamp(wall_s(), UTC).date())
 
     def aliases(self) -> dict[str, str]:
         """The model behind each alias."""

@@ -54,6 +54,9 @@ class ServedBySettings(Section):
     price_usd_per_1k_cached_tokens: NotNegative | None = Field(
         None, description="of input that the provider has seen before; as the input when absent"
     )
+    price_usd_per_1k_cache_write_tokens: NotNegative | None = Field(
+        None, description="of input that the provider puts into its cache; as the input when absent"
+    )
 
     @property
     def priced(self) -> bool:

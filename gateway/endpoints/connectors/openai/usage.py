@@ -63,9 +63,12 @@ def token_counts(usage: Mapping[str, Any], writes: bool = True) -> tuple[int | N
     if type(written) is not int or written < 0:  # embeddings have none; else the total has it
         written = max(0, (total or 0) - given)
     details = get("prompt_tokens_details") or get("input_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    if type(cached) is not int or cached < 0:
-        cached = 0
     if given > _MOST_TOKENS or written > _MOST_TOKENS:
         given, written = min(given, _MOST_TOKENS), min(written, _MOST_TOKENS)
-    return total, Usage(given, written, cached if cached < given else given)
+    if type(details) is not dict:
+        return total, Usage(given, written)
+    cached, cache_write = details.get("cached_tokens"), details.get("cache_write_tokens")
+    cached = min(cached, given) if type(cached) is int and cached > 0 else 0
+    if type(cache_write) is not int or cache_write <= 0:
+        return total, Usage(given, written, cached)
+    return total, Usage(given, written, cached, min(cache_write, given - cached))

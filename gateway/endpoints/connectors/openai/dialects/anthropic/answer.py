@@ -76,13 +76,14 @@ def refusal(document: Mapping[str, Any]) -> str | None:
 def usage_document(usage: Mapping[str, Any]) -> JsonDocument:
     """The input there is what was neither read from the cache nor written to it."""
     cached = _count(usage, "cache_read_input_tokens")
-    given = _count(usage, "input_tokens") + _count(usage, "cache_creation_input_tokens") + cached
+    cache_write = _count(usage, "cache_creation_input_tokens")
+    given = _count(usage, "input_tokens") + cache_write + cached
     written = _count(usage, "output_tokens")
     made: JsonDocument = {
         "prompt_tokens": given,
         "completion_tokens": written,
         "total_tokens": given + written,
-        "prompt_tokens_details": {"cached_tokens": cached},
+        "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": cache_write},
     }
     details = usage.get("output_tokens_details")
     if isinstance(details, dict):
