@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from gateway.config.providers import Authorization, ProviderDescription
+from gateway.config.providers.limits import OPENAI_LIMITS
 from gateway.core.deadline import Deadline
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
@@ -36,6 +37,7 @@ from gateway.endpoints.connectors.openai.event_stream import (
     EventStream,
     read_document,
 )
+from gateway.endpoints.connectors.openai.quota import QuotaReader
 from gateway.endpoints.connectors.openai.usage import (
     StreamUsage,
     asking,
@@ -101,6 +103,8 @@ class OpenAiConnector:
             for path, operation in by_path().items()
         }
         self._readers = {each: partial(self._whole, each) for each in self._paths}
+        limits = provider.limits if provider else None
+        self.quota = QuotaReader(OPENAI_LIMITS if limits is None else limits)
         self._begin_with(self._given)
 
     def _begin_with(self, given: Mapping[str, str]) -> None:
@@ -256,9 +260,9 @@ class OpenAiConnector:
                 failed, failure = DeferredError(failure), None
                 raise failed.again()
         usage = document.get("usage")
-        if type(usage) is not dict:
-            return OneFrame(JsonBody(body))
-        return OneFrame(JsonBody(body), *token_counts(usage, operation.writes))
+        counts = token_counts(usage, operation.writes) if type(usage) is dict else (None, None)
+        self.quota.read(answer.headers, counts[0])
+        return OneFrame(JsonBody(body), *counts)
 
     async def _streamed(
         self, head: bytes, body: bytes, operation: OperationSpec, request: InferenceRequest
@@ -277,6 +281,7 @@ class OpenAiConnector:
             if response.status != 200:
                 refusal = await self._refusal(response)
                 raise self._failure(response.status, response.headers, refusal)
+            self.quota.read(response.headers)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != b"text/event-stream":
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
@@ -298,6 +303,7 @@ class OpenAiConnector:
         )
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        self.quota.read(headers)
         if status == 401:
             self._distrust()
         return failures.error_from_status(status, headers, self._words.message(body, status))

@@ -68,6 +68,7 @@ class TranslatingConnector(OpenAiConnector):
             raise self._failure(answer.status, answer.headers, refusal)
         document = self._dialect.answer(body, self._words)
         counts = token_counts(document["usage"])
+        self.quota.read(answer.headers, counts[0])
         return OneFrame(JsonBody(strictjson.dumps(document)), *counts)
 
     def _stream(
@@ -85,6 +86,7 @@ class TranslatingConnector(OpenAiConnector):
         )
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        self.quota.read(headers)
         if status == 401:
             self._distrust()
         return self._dialect.failure(status, headers, body, self._words)
