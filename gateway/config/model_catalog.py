@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from gateway.config import EndpointSettings, Settings, token_encoding
 from gateway.config.providers.prices import ModelPrice
+from gateway.config.sections.field_changes import FieldChanges
 from gateway.config.sections.models import ServedBySettings
 from gateway.config.token_encoding import TokenEncoding
 from gateway.core.errors import UnknownModel
@@ -32,6 +33,9 @@ class CatalogModel:
     rows_independent: bool | None = None  # by the operator's word; None: it is tried
     token_encoding: TokenEncoding | None = None  # of ids that callers send in the place of text
     tenants_apart: bool = False  # no request has calls of two
+    split: Mapping[str, float] = field(default_factory=dict)  # shares that other models serve
+    sticky_by_tenant: bool = False  # else by conversation
+    requests: FieldChanges | None = None  # what is changed in its documents before they are read
     canary: bool = False  # small inferences of our own may be sent; never where it is undeclared
 
 
@@ -72,6 +76,9 @@ class Catalog:
                 rows_independent=m.rows_independent,
                 tenants_apart=m.tenants_apart,
                 canary=m.canary,
+                split=m.split,
+                sticky_by_tenant=m.sticky == "tenant",
+                requests=m.requests,
                 token_encoding=token_encoding.load(m.token_encoding) if m.token_encoding else None,
                 inputs=frozenset((*m.inputs, *m.text_inputs)) if m.inputs else frozenset(),
             )

@@ -29,7 +29,12 @@ from gateway.config.sections.costs import CostSettings, LedgerSettings
 from gateway.config.sections.endpoints import EndpointSettings, TlsSettings
 from gateway.config.sections.health import HealthSettings
 from gateway.config.sections.listen import LimitSettings, ListenSettings
-from gateway.config.sections.models import ModelSettings, ServedBySettings, check_served_by
+from gateway.config.sections.models import (
+    ModelSettings,
+    ServedBySettings,
+    check_served_by,
+    check_splits,
+)
 from gateway.config.sections.registries import RegistrySettings
 from gateway.config.sections.reload import ReloadSettings
 from gateway.config.sections.routing import QueueSettings, RoutingSettings
@@ -81,6 +86,7 @@ class Settings(Section):
     def _consistent(self) -> Settings:
         for name, model in self.models.items():
             check_served_by(name, model, self.endpoints)
+        check_splits(self.models)
         self._check_keys()
         self._check_issuers()
         self._check_certificates()
@@ -171,6 +177,12 @@ class Settings(Section):
                 if self.undeclared_models == "refuse" and model not in self.models:
                     raise Contradiction(
                         ("keys", name, "models", i), f"no model {model!r}; {known(self.models)}"
+                    )
+            for asked, model in key.model_map.items():
+                if self.undeclared_models == "refuse" and model not in self.models:
+                    raise Contradiction(
+                        ("keys", name, "model_map", asked),
+                        f"no model {model!r}; {known(self.models)}",
                     )
             if key.mask_answers and self.classify.answers == "off":
                 raise Contradiction(

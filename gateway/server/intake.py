@@ -41,6 +41,7 @@ from gateway.core.types import (
 from gateway.protocols.oip.datatypes import label
 from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, labels, latency_budget
+from gateway.server.model_split import serving_model
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _LABEL, _LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
@@ -170,6 +171,8 @@ class CallDefaults:
         """The neutral request. Raises RequestRejected (400), UnknownModel (404)."""
         services, caller, model, trace = self._services, self._caller, self.model, UNTRACED
         budget_s, labelled = self._budget_s, self._labelled
+        if model.split:
+            model = serving_model(services.catalog, model, caller, payload, arrival.request_id)
         if isinstance(payload, TensorCall):
             labels.check_parameters(payload)
             if model.tensors_clear:

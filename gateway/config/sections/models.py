@@ -23,10 +23,12 @@ from gateway.config.section import (
     known,
 )
 from gateway.config.sections.endpoints import EndpointSettings
+from gateway.config.sections.field_changes import FieldChanges
 from gateway.core.operations.registry import task_operations, tasks
 from gateway.core.operations.tensors import INFER
 from gateway.core.types import Zone, place_name
 
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Version = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$")]
 
 
@@ -95,6 +97,15 @@ class ModelSettings(Section):
         description="versions of on-prem servers that its calls are split among, each with its "
         "weight",
     )
+    split: dict[Name, Share] = Field(
+        {}, description="other models → the share of its calls that these serve"
+    )
+    sticky: Literal["conversation", "tenant"] = Field(
+        "conversation", description="what keeps its model while the shares stand"
+    )
+    requests: FieldChanges | None = Field(
+        None, description="what is changed in the fields of its OpenAI calls before they are read"
+    )
     latency_budget_ms: Positive | None = None
     max_batch: Count = Field(1, description="calls that the server executes as one batch")
     rows_independent: bool | None = Field(
@@ -132,6 +143,16 @@ class ModelSettings(Section):
                 served,
             )
             endpoints.add(endpoint)
+
+    @model_validator(mode="after")
+    def _keeps_a_share(self) -> ModelSettings:
+        if sum(self.split.values()) > 1:
+            raise Contradiction(("split",), "its shares are more than 1 together")
+        if "sticky" in self.model_fields_set and not self.split:
+            raise Contradiction(("sticky",), "there is no split; drop it")
+        if self.requests is not None and self.task == INFER.task:
+            raise Contradiction(("requests",), "calls of tensors have no fields to change; drop it")
+        return self
 
     @model_validator(mode="after")
     def _splits_calls(self) -> ModelSettings:
@@ -231,3 +252,22 @@ def check_served_by(
                 f"{served.model!r} is another name than its peers'; "
                 "say substitute: true (another model) or false (same weights)",
             )
+
+
+def check_splits(models: Mapping[str, ModelSettings]) -> None:
+    """Raises Contradiction. Whoever may use a model may use those that it is split among, so these
+    read their calls as it does."""
+    for name, model in models.items():
+        for other in model.split:
+            where = ("models", name, "split", other)
+            if other not in models or other == name:
+                raise Contradiction(where, f"no other model {other!r}; {known(models)}")
+            if models[other].split:
+                raise Contradiction(where, f"{other} is split itself; name its models here")
+            for key in _ALIKE:  # guard: K6.split-reading -> for key in ():
+                if getattr(models[other], key) != getattr(model, key):
+                    raise Contradiction(where, f"{other} has another {key} than {name}")
+
+
+_ALIKE = ("task", "public", "pseudonymise", "tensors")
+"""What all models that calls are split among have in common."""
