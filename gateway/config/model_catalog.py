@@ -8,8 +8,7 @@ from typing import TypedDict
 
 from gateway.config import EndpointSettings, Settings, token_encoding
 from gateway.config.providers.prices import ModelPrice
-from gateway.config.sections.field_changes import FieldChanges
-from gateway.config.sections.models import ServedBySettings
+from gateway.config.sections.models import FieldChanges, ServedBySettings
 from gateway.config.token_encoding import TokenEncoding
 from gateway.core.errors import UnknownModel
 from gateway.core.types import Endpoint, ServedModel, Zone, endpoint_name

@@ -22,7 +22,7 @@ from gateway.config.sections.callers import (
     ScopeSettings,
     TenantSettings,
 )
-from gateway.config.sections.classify import ClassifySettings
+from gateway.config.sections.classify import ClassifySettings, HookName, HookSettings
 from gateway.config.sections.cluster import ClusterSettings
 from gateway.config.sections.console import ConsoleSettings
 from gateway.config.sections.costs import CostSettings, LedgerSettings
@@ -32,6 +32,7 @@ from gateway.config.sections.listen import LimitSettings, ListenSettings
 from gateway.config.sections.models import (
     ModelSettings,
     ServedBySettings,
+    check_mirrors,
     check_served_by,
     check_splits,
 )
@@ -50,6 +51,9 @@ class Settings(Section):
     listen: ListenSettings = ListenSettings()
     limits: LimitSettings = LimitSettings()
     classify: ClassifySettings = ClassifySettings()
+    hooks: dict[HookName, HookSettings] = Field(
+        {}, description="services of yours that are asked about calls, and can only tighten"
+    )
     queue: QueueSettings = QueueSettings()
     routing: RoutingSettings = RoutingSettings()
     health: HealthSettings = HealthSettings()
@@ -87,6 +91,7 @@ class Settings(Section):
         for name, model in self.models.items():
             check_served_by(name, model, self.endpoints)
         check_splits(self.models)
+        check_mirrors(self.models, self.endpoints)
         self._check_keys()
         self._check_issuers()
         self._check_certificates()
@@ -178,10 +183,10 @@ class Settings(Section):
                     raise Contradiction(
                         ("keys", name, "models", i), f"no model {model!r}; {known(self.models)}"
                     )
-            for asked, model in key.model_map.items():
+            for name_there, model in key.model_map.items():
                 if self.undeclared_models == "refuse" and model not in self.models:
                     raise Contradiction(
-                        ("keys", name, "model_map", asked),
+                        ("keys", name, "model_map", name_there),
                         f"no model {model!r}; {known(self.models)}",
                     )
             if key.mask_answers and self.classify.answers == "off":

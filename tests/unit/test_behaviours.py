@@ -22,7 +22,7 @@ from tests.simulation.mutations import MUTATIONS
 
 RANGES = {
     "C": range(13, 23),
-    "K": range(1, 5),
+    "K": range(1, 7),
     "D": range(1, 7),
     "S": range(1, 13),
     "A": range(1, 11),

@@ -175,3 +175,22 @@ def test_fields_are_changed_before_they_are_read() -> None:
 def test_changes_that_say_where_a_call_goes_are_refused(changes: str, problem: str) -> None:
     text = changed("    split: {next: 0.2, third: 0.1}\n", f"    requests: {{{changes}}}\n", TEXT)
     assert problem in refusal(text)
+
+
+# Hooks
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("https://guard.example.com/check", "is a public name or address"),
+        ("http://8.8.8.8/check", "is a public name or address"),
+        ("http://user@127.0.0.1/check", "must not carry a user name"),
+    ],
+)
+def test_a_hook_stands_on_the_premises(url: str, problem: str) -> None:
+    hook = f'hooks: {{guard: {{kind: guardrail, url: "{url}"}}}}\n'
+    assert problem in refusal(TEXT + hook)
+    if "public" in problem:
+        allowed = hook.replace("}}", ", i_know: true}}")
+        assert config.parse(TEXT + allowed).hooks["guard"].url == url

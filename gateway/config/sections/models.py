@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, FilePath, field_validator, model_validator
 
@@ -23,13 +23,39 @@ from gateway.config.section import (
     known,
 )
 from gateway.config.sections.endpoints import EndpointSettings
-from gateway.config.sections.field_changes import FieldChanges
 from gateway.core.operations.registry import task_operations, tasks
 from gateway.core.operations.tensors import INFER
 from gateway.core.types import Zone, place_name
 
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Version = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$")]
+
+
+_FIXED = ("model", "stream")
+
+
+class FieldChanges(Section):
+    """Of the calls of one model, before they are read: what is read is what is sent."""
+
+    set: dict[str, Any] = Field({}, description="field → its value, whatever the call says")
+    default: dict[str, Any] = Field({}, description="field → its value where the call has none")
+    remove: tuple[str, ...] = Field((), description="fields that are left out")
+
+    @model_validator(mode="after")
+    def _once_each(self) -> FieldChanges:
+        stated = [*self.set, *self.default, *self.remove]
+        for name in stated:
+            if name in _FIXED:
+                raise Contradiction((), f"{name} says where the call goes and how; drop it")
+            if stated.count(name) > 1:
+                raise Contradiction((), f"{name} stands in two of set, default and remove")
+        return self
+
+    def applied(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        changed = {**self.default, **document, **self.set}
+        for name in self.remove:
+            changed.pop(name, None)
+        return changed
 
 
 class ServedBySettings(Section):
@@ -79,6 +105,14 @@ class ServedBySettings(Section):
         return self
 
 
+class MirrorSettings(Section):
+    """An on-prem model that gets copies of another one's calls, and whose answers are compared."""
+
+    model: Name
+    share: Share = Field(1.0, description="of the calls that are copied")
+    at_once: Count = Field(4, description="copies under way; more are left out")
+
+
 class ModelSettings(Section):
     """A model of the catalog: what its inputs are and who may serve it."""
 
@@ -105,6 +139,9 @@ class ModelSettings(Section):
     )
     requests: FieldChanges | None = Field(
         None, description="what is changed in the fields of its OpenAI calls before they are read"
+    )
+    mirror: MirrorSettings | None = Field(
+        None, description="an on-prem model that is tried with copies of its OpenAI calls"
     )
     latency_budget_ms: Positive | None = None
     max_batch: Count = Field(1, description="calls that the server executes as one batch")
@@ -267,6 +304,24 @@ def check_splits(models: Mapping[str, ModelSettings]) -> None:
             for key in _ALIKE:  # guard: K6.split-reading -> for key in ():
                 if getattr(models[other], key) != getattr(model, key):
                     raise Contradiction(where, f"{other} has another {key} than {name}")
+
+
+def check_mirrors(
+    models: Mapping[str, ModelSettings], endpoints: Mapping[str, EndpointSettings]
+) -> None:
+    """Raises Contradiction."""
+    for name, model in models.items():
+        mirror = model.mirror
+        if mirror is None:
+            continue
+        where, other = ("models", name, "mirror", "model"), models.get(mirror.model)
+        if other is None or mirror.model == name or other.task != model.task:
+            raise Contradiction(where, f"no other model of task {model.task} is called so")
+        if other.mirror is not None or other.split:
+            raise Contradiction(where, f"{mirror.model} has a mirror or a split itself; drop one")
+        zones = {endpoints[s.endpoint].zone for s in other.served_by if s.endpoint in endpoints}
+        if zones != {Zone.ONPREM}:  # guard: K6.mirror-onprem
+            raise Contradiction(where, f"{mirror.model} is not served on-prem alone")
 
 
 _ALIKE = ("task", "public", "pseudonymise", "tensors")
