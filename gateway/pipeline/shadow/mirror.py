@@ -68,12 +68,13 @@ class Mirrors:
             return
         self._under_way[mirror.model] += 1
         budget_s = request.deadline.at_s - request.received_s
+        # guard: K6.mirror-zones without zones=ONPREM_ONLY
         copy = replace(
             request,
             id=ambient.new_id(),
             recorded_id="",
             model=mirror.model,
-            zones=ONPREM_ONLY,  # guard: K6.mirror-zones without zones=ONPREM_ONLY
+            zones=ONPREM_ONLY,
             deadline=Deadline(self._clock() + budget_s, self._clock),
             priority=_LEAST_URGENT,
             quotas=(),
@@ -105,7 +106,7 @@ def agreement(answer: bytes, other: bytes) -> str:
     """`same`, `close` or `different`: of texts by their words, of vectors by their angle."""
     if max(len(answer), len(other)) > _LONGEST:
         return "same" if answer == other else "different"
-    ours, theirs = _said(answer), _said(other)
+    ours, theirs = _compared_part(answer), _compared_part(other)
     if ours == theirs:
         return "same"
     likeness = 0.0
@@ -116,7 +117,7 @@ def agreement(answer: bytes, other: bytes) -> str:
     return "close" if likeness >= _CLOSE else "different"
 
 
-def _said(answer: bytes) -> str | list[Any] | None:
+def _compared_part(answer: bytes) -> str | list[Any] | None:
     """The text or the vectors of an answer; None: it has neither."""
     try:
         document = strictjson.load_object(answer, _DEPTH)
