@@ -48,7 +48,7 @@ class Mirrors:
         tried, and `same`, `close`, `different`, `failed` or `left_out`."""
         self._handle, self._mirrors, self._report = handle, mirrors, report
         self._clock = clock
-        self._under_way: Counter[str] = Counter()
+        self._open: Counter[str] = Counter()
         self._tasks = BackgroundTasks()
 
     async def handle(self, request: InferenceRequest) -> InferenceReply:
@@ -63,10 +63,10 @@ class Mirrors:
         return reply
 
     def _begin(self, mirror: Mirror, request: InferenceRequest, answer: bytes) -> None:
-        if self._under_way[mirror.model] >= mirror.at_once:  # guard: K6.mirror-bound
+        if self._open[mirror.model] >= mirror.at_once:  # guard: K6.mirror-bound
             self._report(mirror.model, "left_out")
             return
-        self._under_way[mirror.model] += 1
+        self._open[mirror.model] += 1
         budget_s = request.deadline.at_s - request.received_s
         # guard: K6.mirror-zones without zones=ONPREM_ONLY
         copy = replace(
@@ -96,7 +96,7 @@ class Mirrors:
         except Exception:  # noqa: BLE001 - whatever becomes of a copy, nobody waits for it
             self._report(model, "failed")
         finally:
-            self._under_way[model] -= 1
+            self._open[model] -= 1
 
     async def aclose(self) -> None:
         await self._tasks.aclose()
