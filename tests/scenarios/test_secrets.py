@@ -171,6 +171,20 @@ def _wait_for_the_second(gateway: LiveGateway) -> None:
     wait_until(follows, 30)
 
 
+def _answer(
+    client: httpx.Client, path: str, body: Any, headers: dict[str, str], up: bool
+) -> httpx.Response:
+    """`up`: of an endpoint that has a credential, which a probe may not have shown yet."""
+    answers = []
+
+    def answered() -> bool:
+        answers.append(client.post(path, json=body, headers=headers))
+        return not up or answers[-1].status_code != 503
+
+    wait_until(answered, 30)
+    return answers[-1]
+
+
 def _use(after: Aftermath, gateway: LiveGateway, when: str) -> None:
     turn, client = int(bool(when)), gateway.client
     caller = _bearer("caller", turn)
@@ -185,7 +199,7 @@ def _use(after: Aftermath, gateway: LiveGateway, when: str) -> None:
         ("explain", "/spillway/explain", {"path": "/v1/chat/completions",
                                           "body": {"model": "chat", **chat}}),
     ):  # fmt: skip
-        after.answers[when + name] = client.post(path, json=body, headers=caller)
+        after.answers[when + name] = _answer(client, path, body, caller, name != "oauth")
     operator = _bearer("operator", turn)
     for path in ("/status", "/metrics", "/console/operator", "/spillway/costs"):
         after.answers[when + path] = client.get(path, headers=operator)
