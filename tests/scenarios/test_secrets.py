@@ -24,7 +24,7 @@ from tests.scenarios.repeating_provider import Repeating, repeating_provider
 
 PLACES = (
     "caller", "second", "operator", "bearer", "header", "query", "rest", "rpc", "client",
-    "telemetry", "registry", "unused",
+    "telemetry", "registry", "unused", "hook",
 )  # fmt: skip
 BY = ("file", "environment", "command")
 
@@ -98,6 +98,12 @@ def _settings(secrets: Secrets, repeating: Repeating, scratch: Path) -> dict[str
         "log": {"level": "debug"},
         "reload": {"environment": str(secrets.environment), "commands_s": 0.5},
         "classify": {"profile": "patterns"},
+        "hooks": {
+            "guard": {
+                "kind": "guardrail", "url": f"{url}/guard", "headers": {"x-key": of("hook")},
+                "models": ["chat"], "on_failure": "allow",
+            },
+        },
         "endpoints": endpoints,
         "models": {
             name: {
@@ -246,7 +252,9 @@ def test_the_search_would_find_one(aftermath: Aftermath) -> None:
     assert b"(credential)" in aftermath.answers["rpc"].content
 
 
-@pytest.mark.parametrize("place", ["bearer", "header", "query", "rest", "client", "telemetry"])
+@pytest.mark.parametrize(
+    "place", ["bearer", "header", "query", "rest", "client", "telemetry", "hook"]
+)
 def test_each_secret_reaches_whom_it_is_for_also_once_it_is_replaced(
     aftermath: Aftermath, place: str
 ) -> None:
