@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
-from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.spec import CapabilityNeed, OperationSpec
 from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
 from gateway.core.trace_context import UNTRACED, Untraced
@@ -62,6 +62,7 @@ class WireProtocol(WordEnum):
     KSERVE_REST = "kserve-rest"
     KSERVE_GRPC = "kserve-grpc"
     OPENAI = "openai"
+    ANTHROPIC = "anthropic"
 
 
 class Spill(WordEnum):
@@ -122,6 +123,18 @@ AT_ONCE_BYTES = 64 * 1024
 """Reading or writing more JSON than this leaves the event loop."""
 
 
+@value
+class Translation:
+    """What a front has made of a call in an API that is not its operation's own."""
+
+    front: str  # that API, by its name in `core.operations.dialects.fields`
+    unsaid: tuple[CapabilityNeed, ...] = ()
+    """What the operation's own API has no words for, with the fields as the caller has them. The
+    document says it in words of the dialect that has them."""
+    turns: tuple[int, ...] = ()
+    """Of each message of the document, the caller's message that it stands for; -1: none."""
+
+
 @weakly_referenced_value
 class DocumentCall:
     """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
@@ -131,6 +144,7 @@ class DocumentCall:
     streamed: bool = False
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
     inexact: bool = False  # of token ids that do not say the text as it was written
+    translation: Translation | None = None  # where its caller speaks another API
     json_bytes: int = field(default=0, init=False, compare=False)
     """Of `document` as JSON without spaces, where its reader has counted them; else 0, as in a copy
     with another document."""
@@ -342,11 +356,13 @@ class Decision:
 @value
 class Usage:
     """Tokens of one call. `cached_tokens`, which the provider had in its cache, and
-    `cache_write_tokens`, which it put there, are parts of the input."""
+    `cache_write_tokens`, which it put there, are parts of the input, `reasoning_tokens` of the
+    output."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
     cache_write_tokens: int = 0
 
 

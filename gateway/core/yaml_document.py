@@ -27,7 +27,9 @@ Where = Sequence[int | str]
 _REFERENCE = re.compile(rf"\$\{{([A-Za-z_][A-Za-z0-9_]*|(?:{FILE}|{COMMAND})[^}}]+)\}}")
 _FORMS = "${NAME}, ${file:PATH} or ${command:PROGRAM ARGUMENT...}"
 _ENVIRONMENT = ("reload", "environment")
-_SECRETS = frozenset({"key", "api_key", "access_key", "secret_key", "client_secret"})
+_SECRETS = frozenset(
+    {"key", "api_key", "access_key", "secret_key", "session_token", "client_secret"}
+)
 _CONNECTIONS = frozenset({"postgres"})  # which may hold a secret, and need not be a reference
 _SECRET_MAPPINGS = frozenset({"headers", "query"})
 _SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)

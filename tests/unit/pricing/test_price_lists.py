@@ -150,5 +150,5 @@ def test_no_share_of_the_cache_costs_more_than_what_was_put_aside(
             price_usd_per_1k_cache_write_tokens=cache_write,
         )
     )
-    usage = Usage(given, 0, min(hit, given), min(kept, given - min(hit, given)))
+    usage = Usage(given, 0, min(hit, given), cache_write_tokens=min(kept, given - min(hit, given)))
     assert price.price(usage, 0) <= price.price(price.dearest(Usage(given, 0)), 0)

@@ -62,13 +62,21 @@ def token_counts(usage: Mapping[str, Any], writes: bool = True) -> tuple[int | N
         written = get("output_tokens")
     if type(written) is not int or written < 0:  # embeddings have none; else the total has it
         written = max(0, (total or 0) - given)
-    details = get("prompt_tokens_details") or get("input_tokens_details")
     if given > _MOST_TOKENS or written > _MOST_TOKENS:
         given, written = min(given, _MOST_TOKENS), min(written, _MOST_TOKENS)
-    if type(details) is not dict:
-        return total, Usage(given, written)
-    cached, cache_write = details.get("cached_tokens"), details.get("cache_write_tokens")
-    cached = min(cached, given) if type(cached) is int and cached > 0 else 0
-    if type(cache_write) is not int or cache_write <= 0:
-        return total, Usage(given, written, cached)
-    return total, Usage(given, written, cached, min(cache_write, given - cached))
+    given_details = get("prompt_tokens_details") or get("input_tokens_details")
+    written_details = get("completion_tokens_details") or get("output_tokens_details")
+    cached = _part(given_details, "cached_tokens", given) if given_details else 0
+    thought = _part(written_details, "reasoning_tokens", written) if written_details else 0
+    if not given_details:
+        return total, Usage(given, written, 0, thought)
+    stored = _part(given_details, "cache_write_tokens", given - cached) or _part(
+        given_details, "cache_creation_tokens", given - cached
+    )
+    return total, Usage(given, written, cached, thought, stored)
+
+
+def _part(details: Any, name: str, tokens: int) -> int:
+    """How many of the tokens are of a sort."""
+    count = details.get(name) if isinstance(details, dict) else 0
+    return min(count, tokens) if type(count) is int and count > 0 else 0
