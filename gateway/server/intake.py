@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import methodcaller
 
 from gateway.auth import Caller
+from gateway.auth.model_split import serving_model
 from gateway.config import LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
@@ -41,7 +42,6 @@ from gateway.core.types import (
 from gateway.protocols.oip.datatypes import label
 from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, labels, latency_budget
-from gateway.server.model_split import serving_model
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _LABEL, _LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"

@@ -10,6 +10,7 @@ import pytest
 from gateway import config
 from gateway.auth import Caller
 from gateway.auth.caller import caller_from_scope
+from gateway.auth.model_split import serving_model
 from gateway.config import KeySettings
 from gateway.config.model_catalog import Catalog
 from gateway.core.operations.chat import CHAT
@@ -17,7 +18,6 @@ from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import DocumentCall, JsonDocument, Payload, TensorCall
-from gateway.server.model_split import serving_model
 from gateway.server.openai.documents import read
 from tests.unit.settings_text import changed, refusal
 

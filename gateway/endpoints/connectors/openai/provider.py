@@ -98,7 +98,7 @@ class OpenAiConnector:
         self._query_secrets = [
             value for name, value in (query or {}).items() if is_secret_name(name)
         ]
-        self._words = self._masking(self._given)
+        self._words = ProviderWords((*self._given.values(), *self._query_secrets))
         limits = provider.limits if provider else None
         self.quota = QuotaReader(OPENAI_LIMITS if limits is None else limits)
         self._heads = CallHeads(wire, provider, query)
@@ -123,10 +123,6 @@ class OpenAiConnector:
             return self._open_at_length(written, request, call, served.model)
         return self._open(strictjson.dumps(document), request, call, served.model)
 
-    def _masking(self, given: Mapping[str, str]) -> ProviderWords:
-        """What the provider says, without what it is shown."""
-        return ProviderWords((*given.values(), *self._query_secrets))
-
     def _authorize(self, credential: Credential) -> None:
         """Raises NoCredential where there is no valid one."""
         issued = credential.issued()
@@ -134,14 +130,16 @@ class OpenAiConnector:
             return
         self._version = credential.version
         if isinstance(issued, Signer):
-            self._words = self._masking({**self._given, **issued.keys.secrets})
+            self._words = ProviderWords(
+                (*self._given.values(), *issued.keys.secrets.values(), *self._query_secrets)
+            )
             self._heads.carry(self._given, issued)
             return
         header = Authorization()
         if self._provider is not None and not credential.bearer:
             header = self._provider.authorization
         given = {**self._given, **header.headers(issued.text)}
-        self._words = self._masking(given)
+        self._words = ProviderWords((*given.values(), *self._query_secrets))
         self._heads.carry(given)
 
     def _document(self, document: JsonDocument, served: ServedModel) -> JsonDocument:
