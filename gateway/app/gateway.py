@@ -233,6 +233,7 @@ class Gateway:
             self._siblings.turned()
         self._listeners.serve(core, app)
         self._console.follow(core)
+        self.parts.follow(core.settings)
         status.forget(self.metrics)
         self.generations.cut_oldest()
         with contextlib.suppress(RecordUnwritable):  # it is counted; each call's record names them

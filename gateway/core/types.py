@@ -281,6 +281,7 @@ class ServedModel:
     price_usd_per_1k_input_tokens: float | None = None
     price_usd_per_1k_output_tokens: float | None = None
     price_usd_per_1k_cached_tokens: float | None = None
+    price_usd_per_1k_cache_write_tokens: float | None = None
     assumed_usd_per_1k_tokens: float = 0.0  # where no price is stated; counted, not ranked by
     egress_usd_per_gb: float = 0.0
     gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
@@ -354,13 +355,15 @@ class Decision:
 
 @value
 class Usage:
-    """Tokens of one call. `cached_tokens` are a part of the input, `reasoning_tokens` of the
+    """Tokens of one call. `cached_tokens`, which the provider had in its cache, and
+    `cache_write_tokens`, which it put there, are parts of the input, `reasoning_tokens` of the
     output."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 @value

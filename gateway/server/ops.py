@@ -191,7 +191,7 @@ def described(
     caller = intake.identify(headers, services, names)
     payload: Payload
     if (operation := by_path().get(path)) is not None:
-        model, payload = read(operation, body, services.catalog)
+        model, payload = read(operation, body, services.catalog, caller=caller)
         protocol = WireProtocol.OPENAI
     elif path == PATH:
         model, payload = chat_call(body, services.catalog)
@@ -201,7 +201,7 @@ def described(
         if infers is None:
             raise RequestRejected("path: must be a /v1 route or /v2/models/<model>/infer")
         name, version = infers
-        model = services.catalog.find(name)
+        model = services.catalog.find(caller.named(name))
         call = rest.decode_request(strictjson.dumps(body), None, services.limits.max_json_depth)
         payload = replace(call, version=version)
         protocol = WireProtocol.KSERVE_REST

@@ -22,7 +22,7 @@ from tests.simulation.mutations import MUTATIONS
 
 RANGES = {
     "C": range(13, 23),
-    "K": range(1, 5),
+    "K": range(1, 7),
     "D": range(1, 7),
     "S": range(1, 17),
     "A": range(1, 11),
@@ -33,7 +33,7 @@ RANGES = {
     "R": range(1, 6),
     "O": (2, 3, 7, 8, 5, 4),
     "P": range(1, 5),
-    "T": range(1, 5),
+    "T": range(1, 6),
 }
 EVERY = pytest.mark.parametrize("behaviour", every(), ids=lambda one: one.id)
 

@@ -127,7 +127,8 @@ def _provided(
         max_body_bytes=most_bytes,
         rest_s=REST_S,
     )
-    query = {**(provider.query if provider else {}), **settings.query}
+    query = dict(provider.query) if provider else {}
+    query |= {name: value.get_secret_value() for name, value in settings.query.items()}
     return connector(
         wire,
         headers=_headers(settings),

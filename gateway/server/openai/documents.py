@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.auth.caller import ANYONE, Caller
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.config.token_encoding import TokenEncoding, UnknownTokens
 from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
@@ -23,20 +24,24 @@ def read(
     size: int = 0,
     json_bytes: int = 0,
     deployment: str = "",
+    caller: Caller = ANYONE,
 ) -> tuple[CatalogModel, DocumentCall]:
     """The model, and the call; `size`: bytes of a large one, `json_bytes`: those of `document`
-    where they are known; `deployment`: the model that the path names, whatever the body says.
+    where they are known; `deployment`: the model that the path names, whatever the body says;
+    `caller` may have names of its own for models.
     Raises InvalidField, UnknownModel."""
     if deployment:
         document["model"], json_bytes = deployment, 0
     name = document.get("model")
     if not isinstance(name, str):
         raise _no_name(name)
-    model = catalog.find(name)
+    model = catalog.find(caller.named(name))
     if model.task != operation.task:
         raise InvalidField(
             "model", f"is a model of task {model.task}, which {operation.path} cannot serve"
         )
+    if model.requests is not None:
+        document, json_bytes = model.requests.applied(document), 0
     streamed = document.get("stream", False)
     if streamed is not False and streamed is not None:
         _check_stream(streamed, operation)

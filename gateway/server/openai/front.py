@@ -105,12 +105,14 @@ class OpenAiFront:
         catalog = self._services.catalog
         listed = [_entry(m.name) for m in catalog.models.values() if _shown(m, caller)]
         listed += [_entry(name) for name in catalog.aliases if _shown(catalog.find(name), caller)]
+        own = [name for name, model in caller.model_map.items() if name not in catalog.models]
+        listed += [_entry(name) for name in own if _shown(catalog.find(caller.named(name)), caller)]
         return _document_response({"object": "list", "data": listed}, arrival)
 
     async def model(self, request: Request, arrival: RequestContext) -> Response:
         caller = authenticate(request_exchange(request), self._services)
         name = name_in(request.path_params["name"])
-        if not _shown(self._services.catalog.find(name), caller):
+        if not _shown(self._services.catalog.find(caller.named(name)), caller):
             raise UnknownModel("this API has no model of that name for this key")
         return _document_response(_entry(name), arrival)
 
@@ -148,7 +150,10 @@ class _OpenAiRequestHead(RequestHead):
         services = self.services
         depth = services.limits.max_json_depth
         document, json_bytes = strictjson.sized_object(body, depth, self._bounds)
-        return read(self._operation, document, services.catalog, size, json_bytes, self._deployment)
+        return read(
+            self._operation, document, services.catalog, size, json_bytes, self._deployment,
+            self.caller,
+        )  # fmt: skip
 
     def _request(
         self, model: CatalogModel, call: DocumentCall, arrival: RequestContext

@@ -41,7 +41,7 @@ from gateway.endpoints.connectors.openai.usage import (
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols.http_client.stream import WireStream
 
-NO_SECRETS = ProviderWords({})
+NO_SECRETS = ProviderWords()
 _DONE = b"[DONE]"
 _TURN_BYTES = 8 * 1024  # of events that are read before others have their turn
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from gateway.config.providers import Authorization, ProviderDescription
+from gateway.config.providers.limits import OPENAI_LIMITS
 from gateway.core.deadline import Deadline
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
@@ -33,6 +34,7 @@ from gateway.core.types import (
     JsonDocument,
     ServedModel,
 )
+from gateway.core.yaml_document import is_secret_name
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.amazon.events import AmazonEventParser
 from gateway.endpoints.connectors.openai.amazon.failures import error_from_answer
@@ -42,6 +44,7 @@ from gateway.endpoints.connectors.openai.event_stream import (
     read_document,
 )
 from gateway.endpoints.connectors.openai.heads import STREAMS, CallHeads
+from gateway.endpoints.connectors.openai.quota import QuotaReader
 from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.endpoints.connectors.openai.usage import (
     StreamUsage,
@@ -91,8 +94,13 @@ class OpenAiConnector:
         self._format = provider.stream_format if provider else "sse"
         self._bounds = bounds or AnswerBounds()
         self._given = headers or {}
-        self._words = ProviderWords(self._given)
         self._usage = StreamUsage()
+        self._query_secrets = [
+            value for name, value in (query or {}).items() if is_secret_name(name)
+        ]
+        self._words = ProviderWords((*self._given.values(), *self._query_secrets))
+        limits = provider.limits if provider else None
+        self.quota = QuotaReader(OPENAI_LIMITS if limits is None else limits)
         self._heads = CallHeads(wire, provider, query)
         self._heads.carry(self._given)
 
@@ -122,14 +130,16 @@ class OpenAiConnector:
             return
         self._version = credential.version
         if isinstance(issued, Signer):
-            self._words = ProviderWords({**self._given, **issued.keys.secrets})
+            self._words = ProviderWords(
+                (*self._given.values(), *issued.keys.secrets.values(), *self._query_secrets)
+            )
             self._heads.carry(self._given, issued)
             return
         header = Authorization()
         if self._provider is not None and not credential.bearer:
             header = self._provider.authorization
         given = {**self._given, **header.headers(issued.text)}
-        self._words = ProviderWords(given)
+        self._words = ProviderWords((*given.values(), *self._query_secrets))
         self._heads.carry(given)
 
     def _document(self, document: JsonDocument, served: ServedModel) -> JsonDocument:
@@ -236,9 +246,9 @@ class OpenAiConnector:
                 failed, failure = DeferredError(failure), None
                 raise failed.again()
         usage = document.get("usage")
-        if type(usage) is not dict:
-            return OneFrame(JsonBody(body))
-        return OneFrame(JsonBody(body), *token_counts(usage, operation.writes))
+        counts = token_counts(usage, operation.writes) if type(usage) is dict else (None, None)
+        self.quota.read(answer.headers, counts[0])
+        return OneFrame(JsonBody(body), *counts)
 
     async def _streamed(
         self, head: bytes, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
@@ -258,6 +268,7 @@ class OpenAiConnector:
             if response.status != 200:
                 refusal = await self._refusal(response)
                 raise self._failure(response.status, response.headers, refusal)
+            self.quota.read(response.headers)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != STREAMS[self._format]:
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
@@ -292,6 +303,7 @@ class OpenAiConnector:
         return None
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        self.quota.read(headers)
         failure = self._meaning(status, headers, body)
         if failure.reason == NoCredential.reason and failure.any_call:
             self._distrust()

@@ -97,6 +97,7 @@ class TranslatingConnector(OpenAiConnector):
             raise self._failure(answer.status, answer.headers, refusal)
         document = self._dialect.answer(body, self._words, model)
         counts = token_counts(document["usage"])
+        self.quota.read(answer.headers, counts[0])
         return OneFrame(JsonBody(strictjson.dumps(document)), *counts)
 
     def _stream(
