@@ -122,6 +122,17 @@ AT_ONCE_BYTES = 64 * 1024
 """Reading or writing more JSON than this leaves the event loop."""
 
 
+@value
+class UploadedFile:
+    """A file in the form of a call."""
+
+    name: str  # of its field
+    filename: str = field(repr=False)
+    media_type: str = field(repr=False)
+    content: bytes = field(repr=False)
+    holds: str  # what nobody can read of it, such as 'audio'; empty: its text is read elsewhere
+
+
 @weakly_referenced_value
 class DocumentCall:
     """One OpenAI call: the strictly parsed body, serialised again by whoever sends it on."""
@@ -131,6 +142,7 @@ class DocumentCall:
     streamed: bool = False
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
     inexact: bool = False  # of token ids that do not say the text as it was written
+    files: tuple[UploadedFile, ...] = field(default=(), repr=False)
     json_bytes: int = field(default=0, init=False, compare=False)
     """Of `document` as JSON without spaces, where its reader has counted them; else 0, as in a copy
     with another document."""

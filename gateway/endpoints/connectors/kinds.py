@@ -23,6 +23,7 @@ from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
 from gateway.endpoints.connectors.openai.dialects.anthropic import Anthropic
 from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
+from gateway.endpoints.connectors.openai.event_stream import AnswerBounds
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
 from gateway.endpoints.credentials import Credential
 from gateway.protocols.http_client.origin import Tls
@@ -113,6 +114,7 @@ def _provided(
         headers=_headers(settings),
         provider=provider,
         query=query,
+        bounds=AnswerBounds(media_bytes=most_bytes),
         credential=None if settings.credential is None else _credential(settings),
     )
 

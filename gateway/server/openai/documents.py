@@ -12,7 +12,7 @@ from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.config.token_encoding import TokenEncoding, UnknownTokens
 from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.types import DocumentCall, JsonDocument
+from gateway.core.types import DocumentCall, JsonDocument, UploadedFile
 from gateway.server import labels
 
 
@@ -23,15 +23,16 @@ def read(
     size: int = 0,
     json_bytes: int = 0,
     deployment: str = "",
+    files: tuple[UploadedFile, ...] = (),
 ) -> tuple[CatalogModel, DocumentCall]:
     """The model, and the call; `size`: bytes of a large one, `json_bytes`: those of `document`
-    where they are known; `deployment`: the model that the path names, whatever the body says.
-    Raises InvalidField, UnknownModel."""
+    where they are known; `deployment`: the model that the path names, whatever the body says;
+    `files`: of a form. Raises InvalidField, UnknownModel."""
     if deployment:
         document["model"], json_bytes = deployment, 0
     name = document.get("model")
     if not isinstance(name, str):
-        raise _no_name(name)
+        name = _only_model(operation, catalog, name)
     model = catalog.find(name)
     if model.task != operation.task:
         raise InvalidField(
@@ -42,11 +43,19 @@ def read(
         _check_stream(streamed, operation)
     operation.check(document)
     labels.check_document(document)
-    call = DocumentCall(operation, document, streamed is True, size)
+    call = DocumentCall(operation, document, streamed is True, size, False, files)
     call.json_bytes = json_bytes  # type: ignore[misc] # no copy shall have it
     if model.token_encoding is not None and operation.token_field:
         call = _detokenised(call, operation.token_field, model.token_encoding)
     return model, call
+
+
+def _only_model(operation: OperationSpec, catalog: Catalog, name: object) -> str:
+    """Of a call that does not say it. Raises InvalidField."""
+    names = [model.name for model in catalog.models.values() if model.task == operation.task]
+    if name is None and operation.model_optional and len(names) == 1:
+        return names[0]
+    raise _no_name(name)
 
 
 def _no_name(name: object) -> InvalidField:

@@ -1,4 +1,6 @@
-"""Server-sent events of a reply: the frames, then `[DONE]` or the error that broke them off."""
+"""What a reply that streams looks like on the wire: server-sent events, then `[DONE]` or the error
+that broke them off; or the bytes of a sound or a text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ import orjson
 
 from gateway.core.errors import GatewayError, InternalError
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.reply import Frame, FrameSource, Receiver, ServerEvent, ServerEvents
+from gateway.core.reply import (
+    Frame,
+    FrameSource,
+    MediaChunk,
+    Receiver,
+    ServerEvent,
+    ServerEvents,
+)
 from gateway.protocols import strictjson
 from gateway.protocols.http import ClientLeft
 from gateway.server.openai.errors import error_body, error_document
@@ -26,6 +35,7 @@ class EventBytes:
     def __init__(self, frames: FrameSource, operation: OperationSpec) -> None:
         self._frames = frames
         self._named = operation.stream is StreamForm.RESPONSES  # events with names
+        self._last_word = _DONE if operation.stream is StreamForm.CHOICES else b""
         self._last: ServerEvent | ServerEvents = ServerEvent(b"")  # that went out
         self._caller: Receiver[bytes]
 
@@ -43,7 +53,7 @@ class EventBytes:
             _log.error("an event stream failed: %s", type(exc).__name__)  # its text may be content
             last = self._broken_off(InternalError("the gateway failed while it streamed"))
         else:
-            last = b"" if self._named else _DONE  # an event with a name says that it is the last
+            last = self._last_word  # an event with a type says that it is the last
         receiver.put(last)
 
     # A receiver of frames
@@ -68,6 +78,32 @@ class EventBytes:
         if last.event in _OWN_FAILURES:
             return b""  # the endpoint has sent the error, in this protocol's own event
         return ServerEvent(_response_error(error, last), "error").framed()
+
+
+class MediaBytes:
+    """Chunks as they come. What breaks them off cuts the connection: nothing else in such an answer
+    could say that it is not whole."""
+
+    def __init__(self, frames: FrameSource) -> None:
+        self._frames = frames
+        self._caller: Receiver[bytes]
+
+    async def deliver(self, receiver: Receiver[bytes]) -> None:
+        self._caller = receiver
+        await self._frames.deliver(self)
+
+    async def aclose(self) -> None:
+        await self._frames.aclose()
+
+    # A receiver of frames
+
+    def put(self, frame: Frame) -> bool:
+        if not isinstance(frame, MediaChunk):
+            raise InternalError("an answer came in other frames than it began with")
+        return self._caller.put(frame.body)
+
+    async def room(self) -> None:
+        await self._caller.room()
 
 
 def _response_error(error: GatewayError, last: ServerEvent) -> bytes:

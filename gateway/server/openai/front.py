@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from functools import partial
 
 from starlette.requests import Request
@@ -20,7 +21,14 @@ from gateway.config.model_catalog import CatalogModel
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.reply import FrameSource, InferenceReply, JsonBody, OneFrame, received
+from gateway.core.reply import (
+    FrameSource,
+    InferenceReply,
+    JsonBody,
+    MediaReply,
+    OneFrame,
+    received,
+)
 from gateway.core.types import (
     AT_ONCE_BYTES,
     DocumentCall,
@@ -28,17 +36,18 @@ from gateway.core.types import (
     JsonDocument,
     WireProtocol,
 )
-from gateway.protocols import strictjson
+from gateway.protocols import multipart, strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.http.head import name_in
 from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, intake
 from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
 from gateway.server.intake import RequestContext
+from gateway.server.openai import forms
 from gateway.server.openai.deployment_path import PREFIX, azure_operation
 from gateway.server.openai.documents import read
 from gateway.server.openai.errors import error_body, should_retry
-from gateway.server.openai.events import EventBytes
+from gateway.server.openai.events import EventBytes, MediaBytes
 from gateway.server.routes import endpoint
 
 _JSON = "application/json"
@@ -53,7 +62,7 @@ _EVENTS = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
 def front(services: Services) -> Front:
     bounds = intake.json_bounds(services.limits)
     calls: dict[str, Call] = {
-        path: partial(_OpenAiRequestHead, services, bounds, operation)
+        path: partial(_head_type(operation), services, bounds, operation)
         for path, operation in by_path().items()
     }
     return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
@@ -61,14 +70,16 @@ def front(services: Services) -> Front:
 
 def azure_front(services: Services) -> Front:
     """The same operations under the paths that Azure OpenAI has for them."""
-    bounds, operations = intake.json_bounds(services.limits), by_path()
+    bounds = intake.json_bounds(services.limits)
+    operations = {path: spec for path, spec in by_path().items() if path.startswith("/v1/")}
 
     def call(route: str) -> Call | None:
         match = azure_operation(route, operations)
         if match is None:
             return None
         operation, deployment = match
-        return partial(_OpenAiRequestHead, services, bounds, operation, deployment=deployment)
+        made = _head_type(operation)
+        return partial(made, services, bounds, operation, deployment=deployment)
 
     return Front(PREFIX, WireProtocol.OPENAI.value, [], error_response, call)
 
@@ -122,7 +133,9 @@ class _OpenAiRequestHead(RequestHead):
         UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation, self._bounds, self._deployment = operation, bounds, deployment
-        media = exchange.headers.get("content-type", "")
+        self._check_media(exchange.headers.get("content-type", ""))
+
+    def _check_media(self, media: str) -> None:
         if media.partition(";")[0].strip().lower() != _JSON:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
 
@@ -164,6 +177,45 @@ class _OpenAiRequestHead(RequestHead):
             return exchange.reply_as_taken(200, _whole(frame.body, lines), frame.body)
         exchange.reply(200, _whole(frame.body, lines), frame.body)
         return None
+
+
+class _MediaRequestHead(_OpenAiRequestHead):
+    """Of an operation whose calls or answers may be no JSON."""
+
+    __slots__ = ("_boundary",)
+
+    def _check_media(self, media: str) -> None:
+        if self._operation.files:
+            self._boundary = multipart.boundary(media)
+        else:
+            super()._check_media(media)
+
+    def _read(self, body: bytes, size: int) -> tuple[CatalogModel, DocumentCall]:
+        operation = self._operation
+        if operation.files:
+            document, files = forms.read(operation, body, self._boundary)
+            model, call = read(
+                operation, document, self.services.catalog, size, 0, self._deployment, files
+            )
+        else:
+            model, call = super()._read(body, size)
+        if operation.answers_bytes is not None and operation.answers_bytes(call.document):
+            call = replace(call, streamed=True)
+        return model, call
+
+    def answer(
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
+        if not isinstance(reply, MediaReply):
+            return super().answer(exchange, request, reply)
+        lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        lines += f"content-type: {reply.media_type}\r\n"
+        return exchange.stream(200, lines, MediaBytes(reply.frames))
+
+
+def _head_type(operation: OperationSpec) -> type[_OpenAiRequestHead]:
+    plain = not operation.files and operation.answers_bytes is None
+    return _OpenAiRequestHead if plain else _MediaRequestHead
 
 
 async def _read_on(exchange: HttpExchange, lines: str, frames: FrameSource) -> None:

@@ -392,7 +392,7 @@ async def test_a_body_over_the_cap_is_refused(front: Served) -> None:
     [
         ("GET", "/v1/chat/completions", 405),
         ("POST", "/v1/models", 405),
-        ("POST", "/v1/moderations", 404),
+        ("POST", "/v1/assistants", 404),
         ("GET", "/v1/files", 404),
         ("GET", "/v1/chat/completions/abc", 404),
         ("DELETE", "/v1/responses/resp_1", 404),
@@ -530,7 +530,7 @@ async def test_a_deployment_is_the_model_whatever_the_body_says(
     [
         ("/openai/deployments/nobody/chat/completions", 404, "unknown_model"),
         ("/openai/deployments/minilm/chat/completions", 400, "invalid_request"),
-        ("/openai/deployments/scribe/images/generations", 404, "unknown_route"),
+        ("/openai/deployments/scribe/assistants", 404, "unknown_route"),
         ("/openai/deployments//chat/completions", 404, "unknown_route"),
         ("/openai/chat/completions", 404, "unknown_route"),
         ("/openaiv1/chat/completions", 404, "unknown_route"),

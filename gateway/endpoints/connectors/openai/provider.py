@@ -25,8 +25,8 @@ from gateway.core.errors import (
     UpstreamFailed,
     UpstreamRefused,
 )
-from gateway.core.operations.registry import by_path
-from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.registry import OPERATIONS
+from gateway.core.operations.spec import OperationSpec, StreamForm
 from gateway.core.reply import JsonBody, OneFrame
 from gateway.core.types import AT_ONCE_BYTES, DocumentCall, InferenceRequest, ServedModel
 from gateway.endpoints.connectors.openai import failures
@@ -35,6 +35,8 @@ from gateway.endpoints.connectors.openai.event_stream import (
     EventStream,
     read_document,
 )
+from gateway.endpoints.connectors.openai.form import form_parts
+from gateway.endpoints.connectors.openai.media_stream import MediaStream
 from gateway.endpoints.connectors.openai.usage import (
     StreamUsage,
     asking,
@@ -42,7 +44,7 @@ from gateway.endpoints.connectors.openai.usage import (
 )
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.endpoints.credentials import Credential
-from gateway.protocols import strictjson
+from gateway.protocols import multipart, strictjson
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.origin import Origin, Tls
 from gateway.protocols.http_client.stream import WireStream
@@ -53,9 +55,14 @@ _ACCEPT = {
     False: (b"accept", b"application/json"),
     True: (b"accept", b"text/event-stream"),
 }
+_ACCEPT_BYTES = (b"accept", b"*/*")
+_JSON = b"application/json"
 _MODEL = "{model}"
 _TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 REST_S = 0.5  # of a connection between two calls: no answer says to which of them it belongs
+
+
+ProviderAnswer = OneFrame | EventStream | MediaStream
 
 
 def endpoint_origin(url: str, tls: Tls | None = None, base: str = "/v1") -> Origin:
@@ -93,8 +100,9 @@ class OpenAiConnector:
         self._paths = {
             operation: provider.operations.get(operation.name, "")
             if provider
-            else path.removeprefix("/v1")
-            for path, operation in by_path().items()
+            else _own_path(operation)
+            for operation in OPERATIONS.values()
+            if operation.path
         }
         self._readers = {each: partial(self._whole, each) for each in self._paths}
         self._begin_with(self._given)
@@ -106,10 +114,9 @@ class OpenAiConnector:
             (b"user-agent", b"spillway"),
             (b"accept-encoding", b"identity"),
             *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
-            (b"content-type", b"application/json"),
         )
         self._starts = {
-            (operation, streamed, ""): self._start(path, streamed)
+            (operation, streamed, ""): self._start(operation, path, streamed)
             for operation, path in self._paths.items()
             if path and _MODEL not in path
             for streamed in (False, True)
@@ -117,13 +124,15 @@ class OpenAiConnector:
 
     def open(
         self, request: InferenceRequest, served: ServedModel
-    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
+    ) -> Coroutine[Any, Any, ProviderAnswer]:
         call = request.payload
         if not isinstance(call, DocumentCall):
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
         if self._credential is not None:
             self._authorize(self._credential)
         document = self._document(call, served)
+        if call.files:
+            return self._open_form(document, request, call, served.model)
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
@@ -152,7 +161,7 @@ class OpenAiConnector:
 
     async def _open_asking(
         self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str
-    ) -> OneFrame | EventStream:
+    ) -> ProviderAnswer:
         """For the usage that the caller does not need. A provider that does not know that is asked
         once more, without."""
         size = call.size
@@ -169,28 +178,50 @@ class OpenAiConnector:
                 raise self._failure(response.status, response.headers, refusal)
         return await self._events(response, request, call.operation, wanted is not document)
 
+    async def _open_form(
+        self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str
+    ) -> ProviderAnswer:
+        """Our own form of the parsed one, as documents are our own serialisation."""
+        media_type, body = multipart.encode(form_parts(document, call.files))
+        path = self._paths[call.operation].replace(_MODEL, quote(model, safe=""))
+        start = self._start(call.operation, path, call.streamed, media_type.encode())
+        head = self._wire.head(start, _trace_headers(request), sum(map(len, body)))
+        return await self._send(head, body, request, call)
+
     async def _open_at_length(
         self,
         written: Callable[[], bytes],
         request: InferenceRequest,
         call: DocumentCall,
         model: str,
-    ) -> OneFrame | EventStream:
+    ) -> ProviderAnswer:
         body = await asyncio.to_thread(written)
         return await self._open(body, request, call, model)
 
     def _open(
         self, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
-    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
-        head = self._head(request, call, model, len(body))
+    ) -> Coroutine[Any, Any, ProviderAnswer]:
+        return self._send(self._head(request, call, model, len(body)), body, request, call)
+
+    def _send(
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        request: InferenceRequest,
+        call: DocumentCall,
+    ) -> Coroutine[Any, Any, ProviderAnswer]:
         if call.streamed:
             return self._streamed(head, body, call.operation, request)
         return self._wire.ask(
             head, body, request.deadline, self._readers[call.operation], held=request.held
         )
 
-    def _start(self, path: str, streamed: bool) -> bytes:
-        headers = (*self._headers, _ACCEPT[streamed])
+    def _start(
+        self, operation: OperationSpec, path: str, streamed: bool, media_type: bytes = _JSON
+    ) -> bytes:
+        of_bytes = streamed and operation.answers_bytes is not None
+        accept = _ACCEPT_BYTES if of_bytes else _ACCEPT[streamed]
+        headers = (*self._headers, (b"content-type", media_type), accept)
         return self._wire.start("POST", f"{path}{self._query}", headers)
 
     def _start_with_model(self, call: DocumentCall, model: str) -> bytes:
@@ -200,7 +231,7 @@ class OpenAiConnector:
         start = self._starts.get(key)
         if start is None:
             named = path.replace(_MODEL, quote(model, safe=""))
-            start = self._starts[key] = self._start(named, call.streamed)
+            start = self._starts[key] = self._start(call.operation, named, call.streamed)
         return start
 
     def _head(
@@ -222,7 +253,7 @@ class OpenAiConnector:
             if not self._credential.renew():
                 return False
             self._authorize(self._credential)
-        sent = WireRequest("GET", self._probe, self._headers)
+        sent = WireRequest("GET", self._probe, (*self._headers, (b"content-type", _JSON)))
         try:
             answer = await self._wire.fetch(sent, Deadline.after(self._bounds.probe_s))
         except (UpstreamError, DeadlineExceeded):
@@ -257,8 +288,12 @@ class OpenAiConnector:
         return OneFrame(JsonBody(body), *token_counts(usage, operation.writes))
 
     async def _streamed(
-        self, head: bytes, body: bytes, operation: OperationSpec, request: InferenceRequest
-    ) -> EventStream:
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        operation: OperationSpec,
+        request: InferenceRequest,
+    ) -> EventStream | MediaStream:
         response = await self._wire.open(head, body, request.deadline)
         return await self._events(response, request, operation, False)
 
@@ -268,13 +303,15 @@ class OpenAiConnector:
         request: InferenceRequest,
         operation: OperationSpec,
         without_usage: bool,
-    ) -> EventStream:
+    ) -> EventStream | MediaStream:
         try:
             if response.status != 200:
                 refusal = await self._refusal(response)
                 raise self._failure(response.status, response.headers, refusal)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-            if media != b"text/event-stream":
+            if media != b"text/event-stream" or operation.stream is StreamForm.NONE:
+                if operation.answers_bytes is not None:
+                    return MediaStream(response, self._bounds.media_bytes)
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
             return self._stream(response, request, operation, without_usage)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
@@ -306,6 +343,12 @@ class OpenAiConnector:
                 if len(body) > self._bounds.refusal_bytes:
                     return b""
         return bytes(body)
+
+
+def _own_path(operation: OperationSpec) -> str:
+    """As its API has it: behind the base of the endpoint's URL, which /v1 stands for, or beside."""
+    path = operation.path
+    return path.removeprefix("/v1") if path.startswith("/v1/") else f"/..{path}"
 
 
 def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
