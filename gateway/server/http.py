@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -187,7 +187,7 @@ def no_call(path: str) -> Call | None:
 @dataclass(frozen=True, slots=True)
 class Front:
     """One protocol: its inference calls, its other routes, and the shape of its errors for every
-    path below `prefix`."""
+    path of its own."""
 
     prefix: str
     protocol: str
@@ -195,6 +195,12 @@ class Front:
     error_response: ErrorResponse
     call: Callable[[str], Call | None] = no_call
     """What answers a POST to this path, if that is an inference call."""
+    paths: Collection[str] = ()  # of its own that are not below `prefix`
+
+    def has(self, path: str) -> bool:
+        prefix = self.prefix
+        below = not prefix or path == prefix or path.startswith(f"{prefix}/")
+        return below or path in self.paths
 
 
 class App:
@@ -289,7 +295,7 @@ class App:
         if exchange.started:  # what has begun can only be cut
             return
         path = exchange.head.path
-        front = next((f for f in self._fronts if _below(path, f.prefix)), self._fronts[-1])
+        front = next((f for f in self._fronts if f.has(path)), self._fronts[-1])
         self._services.on_error(front.protocol, error.reason)
         if exchange.arrival is None:
             exchange.arrival = intake.arrive(_unambiguous(exchange), self._services)
@@ -326,10 +332,6 @@ class _Routes(Router):
 
 def _other_methods(allowed: set[str]) -> MethodNotAllowed:
     return MethodNotAllowed("Method Not Allowed: this route has other methods", allowed)
-
-
-def _below(path: str, prefix: str) -> bool:
-    return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
 
 def _unambiguous(exchange: HttpExchange) -> Mapping[str, str]:

@@ -65,7 +65,8 @@ def front(services: Services) -> Front:
         path: partial(_head_type(operation), services, bounds, operation)
         for path, operation in by_path().items()
     }
-    return Front("/v1", WireProtocol.OPENAI.value, _routes(services), error_response, calls.get)
+    routes = _routes(services)
+    return Front("/v1", WireProtocol.OPENAI.value, routes, error_response, calls.get, calls.keys())
 
 
 def azure_front(services: Services) -> Front:

@@ -57,8 +57,14 @@ SPEECH: Final = OperationSpec(
     fields={
         key: PLAIN
         for key in (
-            "model", "input", "voice", "instructions", "response_format", "speed",
-            "stream_format", "user",
+            "model",
+            "input",
+            "voice",
+            "instructions",
+            "response_format",
+            "speed",
+            "stream_format",
+            "user",
         )
     },  # fmt: skip
     answers_bytes=_is_sound,
