@@ -10,13 +10,15 @@ from gateway.accounting.ledger.reading import LedgerReader
 from gateway.app.console import ProcessConsole
 from gateway.app.generation import Core
 from gateway.app.reports import ProcessReports
+from gateway.protocols.http.connection import App
+from gateway.protocols.http.cross_origin import CrossOrigin
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import listener_files
 from gateway.protocols.tls import listening
 from gateway.server import ops
 from gateway.server.console.operators import Operators
 from gateway.server.grpc.front import GrpcFront
-from gateway.server.http import App
+from gateway.server.http import App as FrontsApp
 from gateway.server.kserve import front as kserve
 from gateway.server.openai import front as openai
 
@@ -50,7 +52,7 @@ class Listeners:
             operators.knows,
             self._siblings,
         )
-        return App(
+        app = FrontsApp(
             services,
             [
                 openai.front(services),
@@ -60,6 +62,8 @@ class Listeners:
                 operator.front(),
             ],
         )
+        cors = settings.listen.cors
+        return CrossOrigin(app, cors) if cors.origins else app
 
     async def start(self, core: Core, http: socket.socket, grpc_port: int) -> int:
         """Take calls. Returns the port of gRPC, which may be 0 to ask for a free one."""

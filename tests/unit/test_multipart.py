@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import httpx
 import pytest
 from hypothesis import given
@@ -184,7 +186,5 @@ def test_another_media_type_is_refused(media: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_whatever_comes_is_read_or_refused(body: bytes) -> None:
-    try:
+    with contextlib.suppress(GatewayError):
         multipart.parse(b"--limit\r\n" + body, B)
-    except GatewayError:
-        pass

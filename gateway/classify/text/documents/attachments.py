@@ -1,8 +1,8 @@
 """Documents and pictures in the content parts of a call, taken out of it.
 
 Only parts that are as the OpenAI API has them, with the content in a data URL and no other
-field, and pictures in a form are taken. Any other stays where it is, and restricts the call as it does when documents are
-not read: links, ids of stored files, audio, unknown fields.
+field, and pictures in a form are taken. Any other stays where it is, and restricts the call as it
+does when documents are not read: links, ids of stored files, audio, unknown fields.
 """
 
 from __future__ import annotations

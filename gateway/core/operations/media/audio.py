@@ -49,23 +49,14 @@ TRANSLATIONS: Final = OperationSpec(
     stream=StreamForm.MEDIA,
     writes=True,
 )
+_SPEECH_FIELDS: Final = (
+    "model", "input", "voice", "instructions", "response_format", "speed", "stream_format", "user",
+)  # fmt: skip
 SPEECH: Final = OperationSpec(
     name="audio.speech",
     task="speak",
     path="/v1/audio/speech",
     check=_check_speech,
-    fields={
-        key: PLAIN
-        for key in (
-            "model",
-            "input",
-            "voice",
-            "instructions",
-            "response_format",
-            "speed",
-            "stream_format",
-            "user",
-        )
-    },  # fmt: skip
+    fields=dict.fromkeys(_SPEECH_FIELDS, PLAIN),
     answers_bytes=_is_sound,
 )

@@ -1,4 +1,4 @@
-"""An answer that is no JSON: a sound, or the text of one, chunk by chunk as the provider sends it."""
+"""An answer that is no JSON, such as a sound: its bytes as the provider sends them."""
 
 from __future__ import annotations
 

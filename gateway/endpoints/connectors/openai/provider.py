@@ -138,7 +138,8 @@ class OpenAiConnector:
         if call.size > AT_ONCE_BYTES:
             written = partial(strictjson.dumps, document)
             return self._open_at_length(written, request, call, served.model)
-        return self._open(strictjson.dumps(document), request, call, served.model)
+        body = strictjson.dumps(document)
+        return self._send(self._head(request, call, served.model, len(body)), body, request, call)
 
     def _authorize(self, credential: Credential) -> None:
         """Raises NoCredential where there is no valid token."""
@@ -172,7 +173,7 @@ class OpenAiConnector:
             response = await self._wire.open(head, body, request.deadline)
             if response.status == 200 or wanted is document:
                 break
-            refusal = await self._refusal(response)
+            refusal = await _refusal(response, self._bounds)
             await response.aclose()
             if not self._usage.refused(response.status, refusal, call, model):
                 raise self._failure(response.status, response.headers, refusal)
@@ -196,12 +197,8 @@ class OpenAiConnector:
         model: str,
     ) -> ProviderAnswer:
         body = await asyncio.to_thread(written)
-        return await self._open(body, request, call, model)
-
-    def _open(
-        self, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
-    ) -> Coroutine[Any, Any, ProviderAnswer]:
-        return self._send(self._head(request, call, model, len(body)), body, request, call)
+        head = self._head(request, call, model, len(body))
+        return await self._send(head, body, request, call)
 
     def _send(
         self,
@@ -306,7 +303,7 @@ class OpenAiConnector:
     ) -> EventStream | MediaStream:
         try:
             if response.status != 200:
-                refusal = await self._refusal(response)
+                refusal = await _refusal(response, self._bounds)
                 raise self._failure(response.status, response.headers, refusal)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != b"text/event-stream" or operation.stream is StreamForm.NONE:
@@ -335,14 +332,15 @@ class OpenAiConnector:
             self._distrust()
         return failures.error_from_status(status, headers, self._words.message(body, status))
 
-    async def _refusal(self, response: WireStream) -> bytes:
-        body = bytearray()
-        with suppress(UpstreamError):  # the status says enough
-            async for chunk in response:
-                body += chunk
-                if len(body) > self._bounds.refusal_bytes:
-                    return b""
-        return bytes(body)
+
+async def _refusal(response: WireStream, bounds: AnswerBounds) -> bytes:
+    body = bytearray()
+    with suppress(UpstreamError):  # the status says enough
+        async for chunk in response:
+            body += chunk
+            if len(body) > bounds.refusal_bytes:
+                return b""
+    return bytes(body)
 
 
 def _own_path(operation: OperationSpec) -> str:

@@ -59,7 +59,8 @@ class TranslatingConnector(OpenAiConnector):
         written = partial(self._dialect.body, document, served, call.streamed)
         if call.size > AT_ONCE_BYTES:
             return self._open_at_length(written, request, call, served.model)
-        return self._open(written(), request, call, served.model)
+        body = written()
+        return self._send(self._head(request, call, served.model, len(body)), body, request, call)
 
     def _whole(self, operation: OperationSpec, answer: HttpClientConnection) -> OneFrame:
         body = answer.body
