@@ -20,6 +20,7 @@ from gateway.server.console.operators import Operators
 from gateway.server.grpc.front import GrpcFront
 from gateway.server.http import App as FrontsApp
 from gateway.server.kserve import front as kserve
+from gateway.server.kserve import predict
 from gateway.server.openai import front as openai
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Listeners:
         app = FrontsApp(
             services,
             [
+                predict.front(services),
                 openai.front(services),
                 openai.azure_front(services),
                 kserve.front(services),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -195,12 +195,14 @@ class Front:
     error_response: ErrorResponse
     call: Callable[[str], Call | None] = no_call
     """What answers a POST to this path, if that is an inference call."""
-    paths: Collection[str] = ()  # of its own that are not below `prefix`
+    owns: Callable[[str], bool] | None = None
+    """Whether a path is its own, where that is not told by `prefix`."""
 
     def has(self, path: str) -> bool:
         prefix = self.prefix
-        below = not prefix or path == prefix or path.startswith(f"{prefix}/")
-        return below or path in self.paths
+        if self.owns is not None:
+            return self.owns(path)
+        return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
 
 class App:

@@ -65,8 +65,12 @@ def front(services: Services) -> Front:
         path: partial(_head_type(operation), services, bounds, operation)
         for path, operation in by_path().items()
     }
+
+    def owns(path: str) -> bool:
+        return path.startswith("/v1/") or path in calls
+
     routes = _routes(services)
-    return Front("/v1", WireProtocol.OPENAI.value, routes, error_response, calls.get, calls.keys())
+    return Front("/v1", WireProtocol.OPENAI.value, routes, error_response, calls.get, owns)
 
 
 def azure_front(services: Services) -> Front:
