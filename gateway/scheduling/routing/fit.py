@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gateway.config.endpoint_kinds import KINDS
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import DocumentCall, Endpoint, InferenceRequest, TensorCall
 from gateway.scheduling.routing.needs import lacking
 
 
 def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
     """Whether the endpoint's kind and provider serve such calls."""
-    kind, call = KINDS[endpoint.kind], request.payload
+    call = request.payload
     if not isinstance(call, DocumentCall):
-        return kind.tensors
+        return KINDS[endpoint.kind].tensors
+    return offers(endpoint, call.operation)
+
+
+def offers(endpoint: Endpoint, operation: OperationSpec) -> bool:
+    """Whether the endpoint's kind and provider have documents of the operation."""
     offered = endpoint.operations
-    return kind.serves(call.operation) and (offered is None or call.operation.name in offered)
+    return KINDS[endpoint.kind].serves(operation) and (offered is None or operation.name in offered)
 
 
 def requested_version(request: InferenceRequest) -> str:

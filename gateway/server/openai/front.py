@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.auth import Caller
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.core.operations.registry import by_path
@@ -48,6 +47,7 @@ from gateway.server.openai.deployment_path import PREFIX, azure_operation
 from gateway.server.openai.documents import read
 from gateway.server.openai.errors import error_body, should_retry
 from gateway.server.openai.events import EventBytes, MediaBytes
+from gateway.server.openai.model_entries import has_documents, model_entry
 from gateway.server.routes import endpoint
 
 _JSON = "application/json"
@@ -111,16 +111,23 @@ class OpenAiFront:
     async def models(self, request: Request, arrival: RequestContext) -> Response:
         caller = authenticate(request_exchange(request), self._services)
         catalog = self._services.catalog
-        listed = [_entry(m.name) for m in catalog.models.values() if _shown(m, caller)]
-        listed += [_entry(name) for name in catalog.aliases if _shown(catalog.find(name), caller)]
-        return _document_response({"object": "list", "data": listed}, arrival)
+        usable = [name for name in catalog.names() if caller.may_use(name)]
+        names = [name for name in usable if has_documents(catalog.find(name))]
+        names += [
+            name
+            for name in catalog.aliases
+            if has_documents(model := catalog.find(name)) and caller.may_use(model.name)
+        ]
+        listed = [model_entry(name, self._services, caller) for name in names]
+        # KServe's first protocol lists all of them, by a key of its own
+        return _document_response({"object": "list", "data": listed, "models": usable}, arrival)
 
     async def model(self, request: Request, arrival: RequestContext) -> Response:
         caller = authenticate(request_exchange(request), self._services)
         name = name_in(request.path_params["name"])
-        if not _shown(self._services.catalog.find(name), caller):
+        if not caller.may_use(self._services.catalog.find(name).name):
             raise UnknownModel("this API has no model of that name for this key")
-        return _document_response(_entry(name), arrival)
+        return _document_response(model_entry(name, self._services, caller), arrival)
 
 
 class _OpenAiRequestHead(RequestHead):
@@ -233,16 +240,6 @@ async def _read_on(exchange: HttpExchange, lines: str, frames: FrameSource) -> N
 
 def _whole(body: bytes, lines: str) -> str:
     return f"content-type: {_JSON}\r\ncontent-length: {len(body)}\r\n{lines}"
-
-
-def _shown(model: CatalogModel, caller: Caller) -> bool:
-    tasks = {spec.task for spec in by_path().values()}
-    return model.task in tasks and caller.may_use(model.name)
-
-
-def _entry(name: str) -> JsonDocument:
-    """`created` is required by the API and known to nobody here: the epoch says so."""
-    return {"id": name, "object": "model", "created": 0, "owned_by": "spillway"}
 
 
 def _document_response(document: JsonDocument, arrival: RequestContext) -> Response:

@@ -414,9 +414,12 @@ async def test_models_are_listed_and_found(front: Served) -> None:
     assert listed["object"] == "list"
     assert [m["id"] for m in listed["data"]] == ["scribe", "minilm", "org/chat", "gpt-4o"]
     for model in listed["data"]:
-        assert set(model) == {"id", "object", "created", "owned_by"}
+        assert {"id", "object", "created", "owned_by"} <= set(model)
         assert (await front.client.get(f"/v1/models/{model['id']}")).json() == model
-    for name in ("simple", "nonesuch", "scribe/", "scribe%00", "SCRIBE"):
+    assert listed["models"] == ["scribe", "minilm", "org/chat", "simple"]  # as KServe lists them
+    tensors = (await front.client.get("/v1/models/simple")).json()
+    assert (tensors["name"], tensors["ready"]) == ("simple", False)
+    for name in ("nonesuch", "scribe/", "scribe%00", "SCRIBE"):
         response = await front.client.get(f"/v1/models/{name}")
         assert response.status_code in (400, 404)
         assert told(response)["code"] in ("model_not_found", "unknown_route", "invalid_request")

@@ -53,6 +53,7 @@ def house(scratch: Path, **more: Any) -> Iterator[House]:
         endpoints = {
             "onprem": {"kind": "openai", "zone": "onprem", "url": other.url("onprem")},
             "cloud": {"kind": "openai", "zone": "cloud", "url": other.url("cloud")},
+            **more.pop("endpoints", {}),
         }
         loop = LoopThread()
         running = serving(scratch, endpoints, more.pop("models", models()), **more)
