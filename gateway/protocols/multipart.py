@@ -45,7 +45,7 @@ _CONTROL: Final = re.compile("[\0-\x1f\x7f]")
 _UNKNOWN_TYPE: Final = "application/octet-stream"
 
 
-class Part(NamedTuple):
+class FormPart(NamedTuple):
     """One field of a form. `filename`: None for a text."""
 
     name: str
@@ -62,12 +62,12 @@ def boundary(content_type: str) -> bytes:
     return (match[1] or match[2]).encode("ascii")
 
 
-def parse(body: bytes, boundary: bytes) -> list[Part]:
+def parse(body: bytes, boundary: bytes) -> list[FormPart]:
     """Raises MalformedBody, BodyTooLarge; no message has a part's name or content."""
     first, between = b"--%b\r\n" % boundary, b"\r\n--%b" % boundary
     if not body.startswith(first):
         raise MalformedBody("the form does not begin with its boundary")
-    parts: list[Part] = []
+    parts: list[FormPart] = []
     text_bytes, names = 0, set[str]()
     at = len(first)
     while True:
@@ -97,7 +97,7 @@ def parse(body: bytes, boundary: bytes) -> list[Part]:
         at += 2
 
 
-def _part(body: bytes, at: int, end: int, number: int) -> Part:
+def _part(body: bytes, at: int, end: int, number: int) -> FormPart:
     bound = min(end, at + MOST_HEAD_BYTES)
     stop = body.find(b"\r\n\r\n", at, bound)
     if stop < 0:
@@ -120,10 +120,10 @@ def _part(body: bytes, at: int, end: int, number: int) -> Part:
     if filename is None:
         if media and not _TEXT_TYPE.fullmatch(media):  # guard: S17.form-charset
             raise _malformed(number, "is a text of another type than text/plain in UTF-8")
-        return Part(name, content)
+        return FormPart(name, content)
     if media and not _MEDIA_TYPE.fullmatch(media):
         raise _malformed(number, "has a Content-Type that is none")
-    return Part(name, content, _name(filename, number), media or _UNKNOWN_TYPE)
+    return FormPart(name, content, _name(filename, number), media or _UNKNOWN_TYPE)
 
 
 def _headers(head: bytes, number: int) -> Mapping[bytes, bytes]:
@@ -155,14 +155,14 @@ def _malformed(number: int, what: str) -> MalformedBody:
     return MalformedBody(f"part {number + 1} of the form {what}")
 
 
-def encode(parts: Iterable[Part]) -> tuple[str, tuple[bytes, ...]]:
+def encode(parts: Iterable[FormPart]) -> tuple[str, tuple[bytes, ...]]:
     """The `content-type` and the body of a form, in pieces of which none is a copy of a file."""
     boundary = f"spillway-{ambient.random_hex(16)}"
     pieces = tuple(_pieces(parts, boundary.encode()))
     return f"{FORM}; boundary={boundary}", pieces
 
 
-def _pieces(parts: Iterable[Part], boundary: bytes) -> Iterator[bytes]:
+def _pieces(parts: Iterable[FormPart], boundary: bytes) -> Iterator[bytes]:
     separator = b"--%b\r\n" % boundary
     for part in parts:
         head = b'content-disposition: form-data; name="%b"' % _escaped(part.name)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.core.errors import BodyTooLarge, GatewayError, MalformedBody, UnsupportedMedia
 from gateway.protocols import multipart
-from gateway.protocols.multipart import MOST_PARTS, MOST_TEXT_BYTES, Part
+from gateway.protocols.multipart import MOST_PARTS, MOST_TEXT_BYTES, FormPart
 from tests.unit.operations.other_apis import read_form
 
 B = b"limit"
@@ -30,13 +30,13 @@ _MEDIA_TYPES = st.sampled_from(["audio/mpeg", "image/png"])
 _PARTS = st.lists(
     st.one_of(
         st.tuples(_NAMES, _CONTENT), st.tuples(_NAMES, _CONTENT, _NAMES, _MEDIA_TYPES)
-    ).map(lambda fields: Part(*fields)),
+    ).map(lambda fields: FormPart(*fields)),
     min_size=1, max_size=5, unique_by=lambda part: part.name,
 )  # fmt: skip
 
 
 @given(_PARTS)
-def test_what_is_written_is_read_as_it_was(parts: list[Part]) -> None:
+def test_what_is_written_is_read_as_it_was(parts: list[FormPart]) -> None:
     media, pieces = multipart.encode(parts)
     assert multipart.parse(b"".join(pieces), multipart.boundary(media)) == parts
 
@@ -44,8 +44,8 @@ def test_what_is_written_is_read_as_it_was(parts: list[Part]) -> None:
 def test_another_reader_finds_the_same_parts() -> None:
     content = b"\r\n--limit\r\n\x00\xff--\r\n"
     parts = [
-        Part("model", b"whisper-1"), Part("a[]", b"1"), Part("a[]", b"2"),
-        Part("file", content, "morning 1.mp3", "audio/mpeg"),
+        FormPart("model", b"whisper-1"), FormPart("a[]", b"1"), FormPart("a[]", b"2"),
+        FormPart("file", content, "morning 1.mp3", "audio/mpeg"),
     ]  # fmt: skip
     media, pieces = multipart.encode(parts)
     fields, files = read_form(media, b"".join(pieces))
@@ -54,7 +54,7 @@ def test_another_reader_finds_the_same_parts() -> None:
 
 
 def test_a_name_cannot_end_a_line() -> None:
-    _, pieces = multipart.encode([Part("file", b"x", 'a"\r\nx: y.mp3')])
+    _, pieces = multipart.encode([FormPart("file", b"x", 'a"\r\nx: y.mp3')])
     assert b"".join(pieces).count(b"\r\n") == 6
     assert b'filename="a%22%0D%0Ax: y.mp3"' in pieces[0]
 
@@ -65,7 +65,7 @@ def test_what_clients_write_is_read() -> None:
     )
     boundary = multipart.boundary(request.headers["content-type"])
     assert multipart.parse(request.read(), boundary) == [
-        Part("model", b"m"), Part("file", b"x", "Müller.mp3", "audio/mpeg"),
+        FormPart("model", b"m"), FormPart("file", b"x", "Müller.mp3", "audio/mpeg"),
     ]  # fmt: skip
 
 

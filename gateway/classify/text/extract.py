@@ -97,7 +97,7 @@ def extract_texts(payload: Payload, model: CatalogModel, max_bytes: int) -> list
     collector = TextCollector(max_bytes)
     if isinstance(payload, DocumentCall):
         if not _NO_CHAT.isdisjoint(payload.document):
-            _mark_inputs(payload.document, collector)
+            _mark_inputs(payload, collector)
         _walk(payload.document, collector)
         if payload.inexact:  # guard: C22.inexact-text
             collector.mark("token_ids")
@@ -117,8 +117,12 @@ def _files(files: tuple[UploadedFile, ...], collector: TextCollector) -> None:
             collector.mark(file.holds)
 
 
-def _mark_inputs(document: JsonDocument, collector: TextCollector) -> None:
-    """What of these fields is not text."""
+def _mark_inputs(call: DocumentCall, collector: TextCollector) -> None:
+    """What of these fields is not text, nor of those that other operations have beside them."""
+    document = call.document
+    for field, holds in call.operation.references.items():
+        if document.get(field) is not None:  # guard: S17.references
+            collector.mark(holds)
     for field in ("prompt", "input", "tokens"):  # guard: S17.token-ids without "tokens"
         _token_ids(document.get(field), collector)
     if isinstance(document.get("prompt"), dict):

@@ -51,6 +51,8 @@ class OperationSpec:
     files: Mapping[str, str] = field(default_factory=dict)
     """Fields of files, with what these hold; the first is required. Its body is then a form, and
     else a document."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """Further fields that hold what nobody reads, or say where it is; with what that is."""
     answers_bytes: Callable[[Mapping[str, Any]], bool] | None = None
     """Whether the answer to such a document is of whatever media type, and no JSON object; it then
     streams. None: of no document."""

@@ -42,6 +42,8 @@ def read(
     if streamed is not False and streamed is not None:
         _check_stream(streamed, operation)
     operation.check(document)
+    if operation.files and not files:  # it is only described, and to be read as if it had come
+        files = tuple([UploadedFile(n, "", "", b"", h) for n, h in operation.files.items()][:1])
     labels.check_document(document)
     call = DocumentCall(operation, document, streamed is True, size, False, files)
     call.json_bytes = json_bytes  # type: ignore[misc] # no copy shall have it

@@ -8,7 +8,7 @@ from gateway.core.errors import MISSING, InvalidField, MalformedBody
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import JsonDocument, UploadedFile
 from gateway.protocols import multipart
-from gateway.protocols.multipart import Part
+from gateway.protocols.multipart import FormPart
 
 _LIST = "[]"  # ends the name of a field that may stand several times
 _STREAM = {"true": True, "True": True, "false": False, "False": False}
@@ -39,7 +39,7 @@ def read(
     return document, tuple(files)
 
 
-def _text(part: Part) -> str:
+def _text(part: FormPart) -> str:
     try:
         return part.content.decode("utf-8")
     except UnicodeDecodeError:

@@ -67,7 +67,7 @@ def front(services: Services) -> Front:
     }
 
     def owns(path: str) -> bool:
-        return path.startswith("/v1/") or path in calls
+        return path == "/v1" or path.startswith("/v1/") or path in calls
 
     routes = _routes(services)
     return Front("/v1", WireProtocol.OPENAI.value, routes, error_response, calls.get, owns)

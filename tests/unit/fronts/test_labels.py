@@ -19,7 +19,7 @@ from gateway.core.types import (
     TensorCall,
 )
 from gateway.protocols import multipart
-from gateway.protocols.multipart import Part
+from gateway.protocols.multipart import FormPart
 from gateway.server import labels, ops
 from gateway.server.http import App
 from gateway.server.openai import front as openai
@@ -159,8 +159,10 @@ async def test_a_field_that_nobody_knows(spec: OperationSpec) -> None:
             if spec.files:
                 if not isinstance(next(iter(more.values())), str):
                     continue
-                given = [Part(name, str(text).encode()) for name, text in {**FULL, **more}.items()]
-                files = [Part(name, b"a", "a") for name in spec.files]
+                given = [
+                    FormPart(name, str(text).encode()) for name, text in {**FULL, **more}.items()
+                ]
+                files = [FormPart(name, b"a", "a") for name in spec.files]
                 media, pieces = multipart.encode([*given, *files])
                 body = b"".join(pieces)
             answer = await http_rig.ask(port, "POST", spec.path, body, [("content-type", media)])

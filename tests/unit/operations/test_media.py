@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from tests.unit.operations.conftest import House
+from tests.unit.operations.conftest import House, house
 from tests.unit.operations.other_apis import PICTURE, SOUND, SPOKEN, SUBTITLES
 
 TEXT = "".join(SPOKEN)
@@ -109,6 +110,15 @@ def test_speech_that_breaks_off_is_cut(house: House) -> None:
             house.client.post("/v1/audio/speech", json={"model": "speak", "input": "Hello."})
     finally:
         house.provider.script = None
+
+
+def test_speech_without_end_is_cut(tmp_path: Path) -> None:
+    with house(tmp_path, limits={"max_answer_bytes": 3 * len(SOUND)}) as small:
+        speech = {"model": "speak", "input": "Hello."}
+        assert small.client.post("/v1/audio/speech", json=speech).content == SOUND
+        small.provider.script = lambda peer: peer.chunked("audio/mpeg", [SOUND] * 4)
+        with pytest.raises(httpx.HTTPError):
+            small.client.post("/v1/audio/speech", json=speech)
 
 
 def test_speech_of_no_media_type_is_a_failure(house: House) -> None:

@@ -72,6 +72,8 @@ WITH_CARDS: list[tuple[str, str, dict[str, Any]]] = [
     ("/detokenize", "generate", {"tokens": [1, 2, 3]}),
     ("/v1/images/generations", "images", {"prompt": CARD}),
     ("/v1/images/generations", "images", {"prompt": "a", "user": CARD}),
+    ("/v1/images/generations", "images", {"prompt": "a", "image": "https://example.com/a.png"}),
+    ("/v1/audio/speech", "speak", {"input": "a", "ref_audio": "UklGRg=="}),
     ("/v1/audio/speech", "speak", {"input": CARD, "voice": "alloy"}),
     ("/v1/audio/speech", "speak", {"input": "a", "instructions": CARD}),
     ("/v1/audio/speech", "speak", {"input": "a", "voice": {"id": CARD}}),

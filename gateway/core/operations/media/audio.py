@@ -57,6 +57,7 @@ SPEECH: Final = OperationSpec(
     task="speak",
     path="/v1/audio/speech",
     check=_check_speech,
+    references=dict.fromkeys(("ref_audio", "reference_audio", "audio_prompt"), "audio"),  # a voice
     fields=dict.fromkeys(_SPEECH_FIELDS, PLAIN),
     answers_bytes=_is_sound,
 )

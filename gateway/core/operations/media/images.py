@@ -26,6 +26,7 @@ GENERATIONS: Final = OperationSpec(
     task="images",
     path="/v1/images/generations",
     check=_check,
+    references=dict.fromkeys(("image", "images", "mask"), "image"),  # of providers that edit by it
     fields=dict.fromkeys(_FIELDS, PLAIN),
     stream=StreamForm.MEDIA,
 )

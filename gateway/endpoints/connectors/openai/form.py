@@ -7,14 +7,14 @@ from typing import Any
 
 from gateway.core.types import UploadedFile
 from gateway.protocols import strictjson
-from gateway.protocols.multipart import Part
+from gateway.protocols.multipart import FormPart
 
 
-def form_parts(document: Mapping[str, Any], files: Sequence[UploadedFile]) -> Iterator[Part]:
+def form_parts(document: Mapping[str, Any], files: Sequence[UploadedFile]) -> Iterator[FormPart]:
     """Texts first: a reader may want the model's name before it takes a file."""
     for name, value in document.items():
         for each in value if isinstance(value, list) else (value,):
             text = each.encode() if isinstance(each, str) else strictjson.dumps(each)
-            yield Part(name, text)
+            yield FormPart(name, text)
     for file in files:
-        yield Part(file.name, file.content, file.filename, file.media_type)
+        yield FormPart(file.name, file.content, file.filename, file.media_type)

@@ -216,8 +216,8 @@ class OpenAiConnector:
     def _start(
         self, operation: OperationSpec, path: str, streamed: bool, media_type: bytes = _JSON
     ) -> bytes:
-        of_bytes = streamed and operation.answers_bytes is not None
-        accept = _ACCEPT_BYTES if of_bytes else _ACCEPT[streamed]
+        binary = streamed and operation.answers_bytes is not None
+        accept = _ACCEPT_BYTES if binary else _ACCEPT[streamed]
         headers = (*self._headers, (b"content-type", media_type), accept)
         return self._wire.start("POST", f"{path}{self._query}", headers)
 
