@@ -56,10 +56,10 @@ class Listeners:
         app = FrontsApp(
             services,
             [
-                predict.front(services),
                 openai.front(services),
                 openai.azure_front(services),
                 kserve.front(services),
+                predict.front(services),
                 *self._console.fronts(settings, operators),
                 operator.front(),
             ],

@@ -206,9 +206,9 @@ class Front:
 
 
 class App:
-    """All fronts, as what the server calls for each exchange. An error has the shape of the first
-    front whose prefix fits, or of the last: the one with the routes of operations, and the prefix
-    ""."""
+    """All fronts, as what the server calls for each exchange. An error has the shape of the front
+    that the path is of, of several that with the longest prefix, or of the last: the one with the
+    routes of operations, and the prefix ""."""
 
     def __init__(self, services: Services, fronts: Sequence[Front]) -> None:
         self._services = services
@@ -297,7 +297,8 @@ class App:
         if exchange.started:  # what has begun can only be cut
             return
         path = exchange.head.path
-        front = next((f for f in self._fronts if f.has(path)), self._fronts[-1])
+        own = [front for front in self._fronts if front.has(path)]
+        front = max(own, key=lambda each: len(each.prefix), default=self._fronts[-1])
         self._services.on_error(front.protocol, error.reason)
         if exchange.arrival is None:
             exchange.arrival = intake.arrive(_unambiguous(exchange), self._services)

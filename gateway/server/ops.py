@@ -27,7 +27,7 @@ from gateway.server import Services, intake
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
-from gateway.server.openai.documents import read
+from gateway.server.openai.documents import described_files, read
 
 _EXPLAINED_BYTES = 2 * 1024 * 1024
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
@@ -191,6 +191,7 @@ def described(
     payload: Payload
     if (operation := by_path().get(path)) is not None:
         model, payload = read(operation, body, services.catalog)
+        payload = replace(payload, files=described_files(operation))
         protocol = WireProtocol.OPENAI
     else:
         infers = infer_path(route_path(path.encode("ascii", "replace")))

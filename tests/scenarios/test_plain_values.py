@@ -57,6 +57,7 @@ def test_a_model_with_one_answer_streams_it(gateway: LiveGateway) -> None:
         (GENERATE, {"text_input": [["a"]]}, 400),
         (GENERATE, {"text_input": "a", "note": {"a": 1}}, 400),
         (GENERATE, {"text_input": "a", "parameters": {"text_input": "b"}}, 400),
+        (GENERATE, {"text_input": "a", "note": 1, "parameters": {"note": 2}}, 400),
         (GENERATE, {"text_input": "a", "parameters": 1}, 400),
         (GENERATE, {"text_input": "a", "id": 1}, 400),
         ("/v2/models/nobody/generate", {"text_input": "a"}, 404),

@@ -23,11 +23,10 @@ def read(
     size: int = 0,
     json_bytes: int = 0,
     deployment: str = "",
-    files: tuple[UploadedFile, ...] = (),
 ) -> tuple[CatalogModel, DocumentCall]:
     """The model, and the call; `size`: bytes of a large one, `json_bytes`: those of `document`
-    where they are known; `deployment`: the model that the path names, whatever the body says;
-    `files`: of a form. Raises InvalidField, UnknownModel."""
+    where they are known; `deployment`: the model that the path names, whatever the body says.
+    Raises InvalidField, UnknownModel."""
     if deployment:
         document["model"], json_bytes = deployment, 0
     name = document.get("model")
@@ -42,14 +41,18 @@ def read(
     if streamed is not False and streamed is not None:
         _check_stream(streamed, operation)
     operation.check(document)
-    if operation.files and not files:  # it is only described, and to be read as if it had come
-        files = tuple([UploadedFile(n, "", "", b"", h) for n, h in operation.files.items()][:1])
     labels.check_document(document)
-    call = DocumentCall(operation, document, streamed is True, size, False, files)
+    call = DocumentCall(operation, document, streamed is True, size)
     call.json_bytes = json_bytes  # type: ignore[misc] # no copy shall have it
     if model.token_encoding is not None and operation.token_field:
         call = _detokenised(call, operation.token_field, model.token_encoding)
     return model, call
+
+
+def described_files(operation: OperationSpec) -> tuple[UploadedFile, ...]:
+    """Of a call that is only described: as unreadable as the file that it requires."""
+    required = tuple(operation.files.items())[:1]
+    return tuple([UploadedFile(name, "", "", b"", holds) for name, holds in required])
 
 
 def _only_model(operation: OperationSpec, catalog: Catalog, name: object) -> str:

@@ -34,8 +34,7 @@ class EventBytes:
 
     def __init__(self, frames: FrameSource, operation: OperationSpec) -> None:
         self._frames = frames
-        self._named = operation.stream is StreamForm.RESPONSES  # events with names
-        self._last_word = _DONE if operation.stream is StreamForm.CHOICES else b""
+        self._form = operation.stream
         self._last: ServerEvent | ServerEvents = ServerEvent(b"")  # that went out
         self._caller: Receiver[bytes]
 
@@ -53,7 +52,8 @@ class EventBytes:
             _log.error("an event stream failed: %s", type(exc).__name__)  # its text may be content
             last = self._broken_off(InternalError("the gateway failed while it streamed"))
         else:
-            last = self._last_word  # an event with a type says that it is the last
+            choices = self._form is StreamForm.CHOICES
+            last = _DONE if choices else b""  # an event with a type says that it is the last
         receiver.put(last)
 
     # A receiver of frames
@@ -72,7 +72,7 @@ class EventBytes:
 
     def _broken_off(self, error: GatewayError) -> bytes:
         """In-band, since the status line is long gone; and never `[DONE]` behind it."""
-        if not self._named:
+        if self._form is not StreamForm.RESPONSES:
             return ServerEvent(error_body(error)).framed()
         last = self._last.apart()[-1] if isinstance(self._last, ServerEvents) else self._last
         if last.event in _OWN_FAILURES:

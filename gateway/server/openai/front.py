@@ -145,10 +145,8 @@ class _OpenAiRequestHead(RequestHead):
         UnsupportedMedia."""
         super().__init__(exchange, services)
         self._operation, self._bounds, self._deployment = operation, bounds, deployment
-        self._check_media(exchange.headers.get("content-type", ""))
-
-    def _check_media(self, media: str) -> None:
-        if media.partition(";")[0].strip().lower() != _JSON:
+        media = exchange.headers.get("content-type", "")
+        if media.partition(";")[0].strip().lower() != _JSON and not operation.files:
             raise UnsupportedMedia(f"content-type: send the body as {_JSON}")
 
     def build_request(
@@ -196,19 +194,26 @@ class _MediaRequestHead(_OpenAiRequestHead):
 
     __slots__ = ("_boundary",)
 
-    def _check_media(self, media: str) -> None:
-        if self._operation.files:
-            self._boundary = multipart.boundary(media)
-        else:
-            super()._check_media(media)
+    def __init__(
+        self,
+        services: Services,
+        bounds: JsonBounds,
+        operation: OperationSpec,
+        exchange: HttpExchange,
+        deployment: str = "",
+    ) -> None:
+        """Raises as of other operations."""
+        super().__init__(services, bounds, operation, exchange, deployment)
+        media = exchange.headers.get("content-type", "")
+        self._boundary = multipart.boundary(media) if operation.files else b""
 
     def _read(self, body: bytes, size: int) -> tuple[CatalogModel, DocumentCall]:
         operation = self._operation
         if operation.files:
             document, files = forms.read(operation, body, self._boundary)
-            model, call = read(
-                operation, document, self.services.catalog, size, 0, self._deployment, files
-            )
+            catalog = self.services.catalog
+            model, call = read(operation, document, catalog, size, 0, self._deployment)
+            call = replace(call, files=files)
         else:
             model, call = super()._read(body, size)
         if operation.answers_bytes is not None and operation.answers_bytes(call.document):

@@ -82,6 +82,12 @@ def test_a_recording_does_not_leave(house: House) -> None:
     assert house.taken() == []
 
 
+def test_a_recording_that_is_only_described_restricts(house: House) -> None:
+    asked = {"path": "/v1/audio/transcriptions", "body": {"model": "transcribe-cloud"}}
+    explained = house.client.post("/spillway/explain", json=asked).json()
+    assert explained["classify_reason"] == "unscannable:audio"
+
+
 def test_a_recording_of_a_public_model_may_leave(house: House) -> None:
     raw = house.sdk.audio.transcriptions.with_raw_response.create(
         model="transcribe-public", file=sound()

@@ -60,4 +60,5 @@ SPEECH: Final = OperationSpec(
     references=dict.fromkeys(("ref_audio", "reference_audio", "audio_prompt"), "audio"),  # a voice
     fields=dict.fromkeys(_SPEECH_FIELDS, PLAIN),
     answers_bytes=_is_sound,
+    stream=StreamForm.MEDIA,
 )

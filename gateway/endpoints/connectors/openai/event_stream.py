@@ -91,11 +91,11 @@ class Progress:
     def note(self, document: dict[str, Any]) -> None:
         if "error" in document or "type" in document or document.get("object") == "error":
             self.failure = failures.in_document(document, self.words)
+            if self.operation.stream is StreamForm.MEDIA:
+                self._note_media(document)
         if self.operation.stream is StreamForm.RESPONSES:
             self._note_response(document)
             return
-        if self.operation.stream is StreamForm.MEDIA:
-            self._note_media(document)
         usage = document.get("usage")
         if isinstance(usage, dict) and type(usage.get("total_tokens")) is int:
             self.total_tokens, self.usage = token_counts(usage)

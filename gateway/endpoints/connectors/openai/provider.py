@@ -26,7 +26,7 @@ from gateway.core.errors import (
     UpstreamRefused,
 )
 from gateway.core.operations.registry import OPERATIONS
-from gateway.core.operations.spec import OperationSpec, StreamForm
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import JsonBody, OneFrame
 from gateway.core.types import AT_ONCE_BYTES, DocumentCall, InferenceRequest, ServedModel
 from gateway.endpoints.connectors.openai import failures
@@ -306,7 +306,7 @@ class OpenAiConnector:
                 refusal = await _refusal(response, self._bounds)
                 raise self._failure(response.status, response.headers, refusal)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-            if media != b"text/event-stream" or operation.stream is StreamForm.NONE:
+            if media != b"text/event-stream":
                 if operation.answers_bytes is not None:
                     return MediaStream(response, self._bounds.media_bytes)
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
