@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from gateway.core.operations.chat import CHAT
-from gateway.core.operations.classification import CLASSIFY, MODERATIONS
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.media.audio import SPEECH, TRANSCRIPTIONS, TRANSLATIONS
 from gateway.core.operations.media.images import EDITS, GENERATIONS, VARIATIONS
-from gateway.core.operations.rerank import RERANK, SCORE
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.operations.tensors import INFER
-from gateway.core.operations.tokenization import DETOKENIZE, TOKENIZE
+from gateway.core.operations.texts.classification import CLASSIFY, MODERATIONS
+from gateway.core.operations.texts.rerank import RERANK, SCORE
+from gateway.core.operations.texts.tokenization import DETOKENIZE, TOKENIZE
 
 OPERATIONS: dict[str, OperationSpec] = {}
 
