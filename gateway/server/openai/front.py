@@ -8,7 +8,7 @@ event. Nothing else of the API is offered: another route is a 404, never a proxi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +20,7 @@ from gateway.config.model_catalog import CatalogModel
 from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.texts.rerank import RERANK
 from gateway.core.reply import (
     FrameSource,
     InferenceReply,
@@ -48,6 +49,7 @@ from gateway.server.openai.documents import read
 from gateway.server.openai.errors import error_body, should_retry
 from gateway.server.openai.events import EventBytes, MediaBytes
 from gateway.server.openai.model_entries import has_documents, model_entry
+from gateway.server.openai.ranked_texts import common_form, texts_answer
 from gateway.server.routes import endpoint
 
 _JSON = "application/json"
@@ -230,17 +232,53 @@ class _MediaRequestHead(_OpenAiRequestHead):
         return exchange.stream(200, lines, MediaBytes(reply.frames))
 
 
+class _RerankRequestHead(_OpenAiRequestHead):
+    """Of a call that may have the form of Text Embeddings Inference."""
+
+    __slots__ = ("_returns",)
+    _returns: bool | None  # texts, in the answer; None: the call has the usual form
+
+    def _read(self, body: bytes, size: int) -> tuple[CatalogModel, DocumentCall]:
+        services, self._returns = self.services, None
+        depth = services.limits.max_json_depth
+        document, json_bytes = strictjson.sized_object(body, depth, self._bounds)
+        if "texts" in document and "documents" not in document:
+            json_bytes = 0
+            document, self._returns = common_form(document)
+        catalog = services.catalog
+        return read(self._operation, document, catalog, size, json_bytes, self._deployment)
+
+    def answer(
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
+        if self._returns is None:
+            return super().answer(exchange, request, reply)
+        lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        call = request.payload
+        assert isinstance(call, DocumentCall)
+        made = partial(texts_answer, texts=call.document["documents"], returns=self._returns)
+        return _read_on(exchange, lines, reply.frames, made)
+
+
 def _head_type(operation: OperationSpec) -> type[_OpenAiRequestHead]:
+    if operation is RERANK:
+        return _RerankRequestHead
     plain = not operation.files and operation.answers_bytes is None
     return _OpenAiRequestHead if plain else _MediaRequestHead
 
 
-async def _read_on(exchange: HttpExchange, lines: str, frames: FrameSource) -> None:
+async def _read_on(
+    exchange: HttpExchange,
+    lines: str,
+    frames: FrameSource,
+    written: Callable[[bytes], bytes] = lambda body: body,
+) -> None:
     answer = await received(frames)
     frame = answer[0] if len(answer) == 1 else None
     if not isinstance(frame, JsonBody):
         raise InternalError("an answer came in other frames than this protocol has")
-    await exchange.reply_as_taken(200, _whole(frame.body, lines), frame.body)
+    body = written(frame.body)
+    await exchange.reply_as_taken(200, _whole(body, lines), body)
 
 
 def _whole(body: bytes, lines: str) -> str:

@@ -55,7 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self._json({"object": "list", "data": []})
+        self.answer({"object": "list", "data": []})
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -79,23 +79,23 @@ class _Handler(BaseHTTPRequestHandler):
                     "audio/mpeg", [SOUND[at : at + 8192] for at in range(0, 102_400, 8192)]
                 )
             case "/v1/images/generations" | "/v1/images/edits" | "/v1/images/variations":
-                self._json({"created": 1, "data": [{"b64_json": "AAAA"}]})
+                self.answer({"created": 1, "data": [{"b64_json": "AAAA"}]})
             case "/v1/moderations":
                 scores = {"flagged": False, "categories": {}, "category_scores": {}}
-                self._json({"id": "modr-1", "model": fields["model"], "results": [scores]})
+                self.answer({"id": "modr-1", "model": fields["model"], "results": [scores]})
             case "/classify":
-                self._json({"object": "list", "data": [{"index": 0, "label": "fine"}]})
+                self.answer({"object": "list", "data": [{"index": 0, "label": "fine"}]})
             case "/v1/score":
-                self._json({"object": "list", "data": [{"index": 0, "score": 0.5}]})
+                self.answer({"object": "list", "data": [{"index": 0, "score": 0.5}]})
             case "/tokenize":
-                self._json({"count": 2, "max_model_len": 4096, "tokens": [1, 2]})
+                self.answer({"count": 2, "max_model_len": 4096, "tokens": [1, 2]})
             case "/detokenize":
-                self._json({"prompt": "Good morning."})
+                self.answer({"prompt": "Good morning."})
             case "/v1/rerank":
                 results = [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0}]
-                self._json({"id": "r-1", "results": results, "meta": {}})
+                self.answer({"id": "r-1", "results": results, "meta": {}})
             case _:
-                self._json({"error": {"message": f"no {path}"}}, 404)
+                self.answer({"error": {"message": f"no {path}"}}, 404)
 
     def _heard(self, fields: dict[str, Any]) -> None:
         text = "".join(SPOKEN)
@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._whole(SUBTITLES.encode(), "text/plain; charset=utf-8")
         else:
             usage = {"type": "tokens", "input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
-            self._json({"text": text, "usage": usage})
+            self.answer({"text": text, "usage": usage})
 
     def chunked(self, media_type: str, chunks: list[bytes], whole: bool = True) -> None:
         self.send_response(200)
@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.close_connection = True
 
-    def _json(self, document: Any, status: int = 200) -> None:
+    def answer(self, document: Any, status: int = 200) -> None:
         self._whole(json.dumps(document).encode(), "application/json", status)
 
     def _whole(self, body: bytes, media_type: str, status: int = 200) -> None:

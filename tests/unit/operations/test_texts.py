@@ -139,6 +139,46 @@ def test_cohere_s_clients_rank(house: House) -> None:
     assert {call.path for call in house.taken()} == {"/cloud/v1/rerank"}
 
 
+RANKS = {"query": "a", "texts": ["b", "c"]}
+
+
+def test_a_client_of_text_embeddings_inference_ranks(house: House) -> None:
+    call = {"model": "rerank-cloud", **RANKS, "truncate": True, "raw_scores": False}
+    answer = house.client.post("/rerank", json=call)
+    assert answer.json() == [{"index": 1, "score": 0.9}, {"index": 0, "score": 0.0}]
+    assert answer.headers["x-spillway-zone"] == "cloud"
+    (received,) = house.taken()
+    assert received.fields == {
+        "model": "its-rerank", "query": "a", "documents": ["b", "c"], "truncate_prompt_tokens": -1,
+    }  # fmt: skip
+    again = house.client.post("/rerank", json={"model": "rerank", **RANKS, "return_text": True})
+    assert [rank["text"] for rank in again.json()] == ["c", "b"]
+
+
+def test_ranked_texts_are_read(house: House) -> None:
+    for more in ({"texts": ["b", CARD]}, {"texts": ["b"], "query": CARD}):
+        answer = house.client.post("/rerank", json={"model": "rerank-cloud", **RANKS, **more})
+        assert answer.status_code == 503
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"raw_scores": True}, "raw_scores"),
+        ({"truncation_direction": "Left"}, "truncation_direction"),
+        ({"texts": []}, "documents"),
+    ]
+    for wrong, param in refused:
+        answer = house.client.post("/rerank", json={"model": "rerank", **RANKS, **wrong})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+    assert house.taken() == []
+
+
+def test_an_answer_that_ranks_nothing_is_a_failure(house: House) -> None:
+    house.provider.script = lambda peer: peer.answer({"results": [{"index": 7}]})
+    try:
+        answer = house.client.post("/rerank", json={"model": "rerank", **RANKS})
+    finally:
+        house.provider.script = None
+    assert answer.status_code == 502
+
+
 def test_a_model_of_another_task_is_refused(house: House) -> None:
     with pytest.raises(openai.BadRequestError, match="task speak"):
         house.sdk.moderations.create(model="speak", input="a")

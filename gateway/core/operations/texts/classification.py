@@ -59,6 +59,7 @@ CLASSIFY: Final = OperationSpec(
     task="classify",
     path="/classify",
     aliases=("/v1/classify",),
+    model_optional=True,
     check=_check_classified,
     fields={
         **{key: PLAIN for key in ("model", "input", "messages", "user")},

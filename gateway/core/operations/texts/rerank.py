@@ -56,6 +56,7 @@ RERANK: Final = OperationSpec(
     task="rerank",
     path="/v1/rerank",
     aliases=("/v2/rerank", "/rerank"),
+    model_optional=True,
     check=_check,
     fields={
         **{key: PLAIN for key in ("model", "query", "documents", "return_documents", "user")},
@@ -71,6 +72,7 @@ SCORE: Final = OperationSpec(
     task="rerank",
     path="/v1/score",
     aliases=("/score",),
+    model_optional=True,
     check=_check_scored,
     fields={
         **{key: PLAIN for key in ("model", "user", *{key for pair in _SCORED for key in pair})},

@@ -34,6 +34,7 @@ TOKENIZE: Final = OperationSpec(
     task="generate",
     path="/tokenize",
     aliases=("/v1/tokenize",),
+    model_optional=True,
     check=_check_text,
     fields={
         **TOOLS,
@@ -46,6 +47,7 @@ DETOKENIZE: Final = OperationSpec(
     task="generate",
     path="/detokenize",
     aliases=("/v1/detokenize",),
+    model_optional=True,
     check=_check_tokens,
     fields={key: PLAIN for key in ("model", "tokens", "user")},
 )
