@@ -113,7 +113,7 @@ def read_call(document: dict[str, Any], tensors: ModelTensors) -> TensorCall:
     call_id = document.pop("id", "")
     if not isinstance(call_id, str):
         raise MalformedBody("id: must be a string")
-    more = document.pop("parameters", None) or {}
+    more = document.pop("parameters", {})
     if not isinstance(more, dict):
         raise MalformedBody("parameters: must be an object")
     if not more.keys().isdisjoint(document):  # guard: S17.generate-names
