@@ -21,6 +21,7 @@ from typing import Any
 
 from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.registry import OPERATIONS
 from gateway.core.reply import (
     Frame,
@@ -37,7 +38,7 @@ from gateway.core.types import (
     RequestedOutput,
     Tensor,
     TensorCall,
-    UploadedFile,
+    Translation,
     WireProtocol,
 )
 from gateway.protocols import strictjson
@@ -147,6 +148,8 @@ def _pack_payload(payload: Payload) -> tuple[dict[str, Any], tuple[bytes, ...]]:
             "streamed": payload.streamed,
             "files": [[f.name, f.filename, f.media_type, len(f.content)] for f in payload.files],
         }
+        if payload.translation is not None:
+            described["front"] = payload.translation.front
         return described, (*[file.content for file in payload.files], body)
     head = {
         "inputs": [
@@ -172,8 +175,11 @@ def _payload(head: dict[str, Any], tail: memoryview) -> Payload:
             at += size
             files.append(UploadedFile(str(name), str(filename), str(media_type), content, ""))
         document = strictjson.load_object(bytes(tail[at:]), _MAX_DEPTH)
+        translation = Translation(str(head["front"])) if "front" in head else None
         operation = OPERATIONS[head["operation"]]
-        return DocumentCall(operation, document, streamed, files=tuple(files))
+        return DocumentCall(
+            operation, document, streamed, translation=translation, files=tuple(files)
+        )
     inputs, at = [], 0
     for name, datatype, shape, size, parameters in head["inputs"]:
         data = bytes(tail[at : at + int(size)])

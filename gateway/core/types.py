@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
-from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.media.files import UploadedFile
+from gateway.core.operations.spec import CapabilityNeed, OperationSpec
 from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
 from gateway.core.trace_context import UNTRACED, Untraced
@@ -62,6 +63,7 @@ class WireProtocol(WordEnum):
     KSERVE_REST = "kserve-rest"
     KSERVE_GRPC = "kserve-grpc"
     OPENAI = "openai"
+    ANTHROPIC = "anthropic"
 
 
 class Spill(WordEnum):
@@ -123,14 +125,15 @@ AT_ONCE_BYTES = 64 * 1024
 
 
 @value
-class UploadedFile:
-    """A file in the form of a call."""
+class Translation:
+    """What a front has made of a call in an API that is not its operation's own."""
 
-    name: str  # of its field
-    filename: str = field(repr=False)
-    media_type: str = field(repr=False)
-    content: bytes = field(repr=False)
-    holds: str  # what nobody can read of it, such as 'audio'; empty: its text is read elsewhere
+    front: str  # that API, by its name in `core.operations.dialects.fields`
+    unsaid: tuple[CapabilityNeed, ...] = ()
+    """What the operation's own API has no words for, with the fields as the caller has them. The
+    document says it in words of the dialect that has them."""
+    turns: tuple[int, ...] = ()
+    """Of each message of the document, the caller's message that it stands for; -1: none."""
 
 
 @weakly_referenced_value
@@ -142,6 +145,7 @@ class DocumentCall:
     streamed: bool = False
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
     inexact: bool = False  # of token ids that do not say the text as it was written
+    translation: Translation | None = None  # where its caller speaks another API
     files: tuple[UploadedFile, ...] = field(default=(), repr=False)
     json_bytes: int = field(default=0, init=False, compare=False)
     """Of `document` as JSON without spaces, where its reader has counted them; else 0, as in a copy
@@ -352,11 +356,13 @@ class Decision:
 
 @value
 class Usage:
-    """Tokens of one call. `cached_tokens` are a part of the input."""
+    """Tokens of one call. `cached_tokens` are a part of the input, `reasoning_tokens` of the
+    output."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @value

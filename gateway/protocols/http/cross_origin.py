@@ -18,21 +18,18 @@ from gateway.protocols.http.head import check
 
 ANY: Final = "*"
 _HEADERS: Final = frozenset(
-    {
-        "accept",
-        "accept-language",
-        "api-key",
-        "authorization",
-        "content-encoding",
-        "content-language",
-    }
-    | {"content-type", "idempotency-key", "inference-header-content-length", "traceparent"}
-    | {"tracestate", "x-api-key", "x-latency-budget-ms", "x-request-id", "x-spillway-placement"}
-    | {"x-spillway-priority", "x-spillway-sensitivity", "x-spillway-spill"}
+    (  # noqa: SIM905 - thirty lines as a list
+        "accept accept-language anthropic-beta anthropic-dangerous-direct-browser-access "
+        "anthropic-version api-key authorization content-encoding content-language content-type "
+        "idempotency-key inference-header-content-length traceparent tracestate x-api-key "
+        "x-latency-budget-ms x-request-id x-spillway-placement x-spillway-priority "
+        "x-spillway-sensitivity x-spillway-spill x-spillway-translation"
+    ).split()
 )
 """That the gateway reads, and those that browsers and SDKs send by themselves."""
 EXPOSED: Final = (
-    "x-request-id", "traceparent", "x-spillway-zone", "x-spillway-endpoint", "x-spillway-reason",
+    "x-request-id", "request-id", "traceparent", "x-spillway-translation", "x-spillway-zone",
+    "x-spillway-endpoint", "x-spillway-reason",
     "x-spillway-attempts", "x-spillway-sensitivity", "x-spillway-classify-ms",
     "x-spillway-pseudonymised", "x-spillway-unrestored", "retry-after", "retry-after-ms",
     "ratelimit-policy", "ratelimit", "www-authenticate", "x-should-retry",

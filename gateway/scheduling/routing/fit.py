@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gateway.config.endpoint_kinds import KINDS
-from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import DocumentCall, Endpoint, InferenceRequest, TensorCall
-from gateway.scheduling.routing.needs import lacking
+from gateway.scheduling.routing.needs import lacking, serves, translated
 
 
 def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
@@ -15,13 +14,7 @@ def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
     call = request.payload
     if not isinstance(call, DocumentCall):
         return KINDS[endpoint.kind].tensors
-    return offers(endpoint, call.operation)
-
-
-def offers(endpoint: Endpoint, operation: OperationSpec) -> bool:
-    """Whether the endpoint's kind and provider have documents of the operation."""
-    offered = endpoint.operations
-    return KINDS[endpoint.kind].serves(operation) and (offered is None or operation.name in offered)
+    return serves(endpoint, call.operation) or translated(endpoint, call.operation) is not None
 
 
 def requested_version(request: InferenceRequest) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.config.token_encoding import TokenEncoding, UnknownTokens
 from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.types import DocumentCall, JsonDocument, UploadedFile
+from gateway.core.types import DocumentCall, JsonDocument
 from gateway.server import labels
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.core.errors import MISSING, InvalidField, MalformedBody
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.spec import OperationSpec
-from gateway.core.types import JsonDocument, UploadedFile
+from gateway.core.types import JsonDocument
 from gateway.protocols import multipart
 from gateway.protocols.multipart import FormPart
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gateway.auth import Caller
 from gateway.config.endpoint_kinds import KINDS
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.operations.registry import task_operations
-from gateway.core.types import JsonDocument
-from gateway.scheduling.routing.fit import offers
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.types import Endpoint, JsonDocument
+from gateway.scheduling.routing.needs import serves, translated
 from gateway.server import Services
 
 
 def has_documents(model: CatalogModel) -> bool:
     """Whether the API serves the model, and not calls of tensors alone."""
     return any(spec.path for spec in task_operations(model.task))
+
+
+def _serves(operation: OperationSpec, endpoint: Endpoint) -> bool:
+    return serves(endpoint, operation) or translated(endpoint, operation) is not None
 
 
 def model_entry(name: str, services: Services, caller: Caller) -> JsonDocument:
@@ -28,7 +35,7 @@ def model_entry(name: str, services: Services, caller: Caller) -> JsonDocument:
     operations = [
         spec.path
         for spec in task_operations(model.task)
-        if spec.path and any(offers(endpoint, spec) for endpoint in endpoints)
+        if spec.path and any(map(partial(_serves, spec), endpoints))
     ]
     if any(KINDS[endpoint.kind].tensors for endpoint in endpoints):
         operations.append("/v2/models/{name}/infer")

@@ -43,6 +43,7 @@ from gateway.core.errors import (
 )
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.media.audio import TRANSCRIPTIONS
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.reply import (
     GrpcMessage,
     JsonBody,
@@ -60,7 +61,7 @@ from gateway.core.types import (
     Sensitivity,
     Tensor,
     TensorCall,
-    UploadedFile,
+    Translation,
     WireProtocol,
     Zone,
 )
@@ -104,9 +105,10 @@ FORM = DocumentCall(
         UploadedFile("other", "", "a/b", b"", ""),
     ),
 )
+MESSAGE = replace(DOCUMENT, translation=Translation("messages"))
 
 
-@pytest.mark.parametrize("payload", [TENSORS, DOCUMENT, FORM, TensorCall(())])
+@pytest.mark.parametrize("payload", [TENSORS, DOCUMENT, MESSAGE, FORM, TensorCall(())])
 def test_a_call_comes_out_as_it_went_in(payload: TensorCall | DocumentCall) -> None:
     assert over(replace(CALL, payload=payload)) == replace(CALL, payload=payload)
     stays = replace(CALL, payload=payload, restricted=True, cloud=None)

@@ -23,6 +23,7 @@ from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.media.audio import TRANSCRIPTIONS
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
@@ -30,7 +31,6 @@ from gateway.core.types import (
     ServedModel,
     Tensor,
     TensorCall,
-    UploadedFile,
     Usage,
     WireProtocol,
 )

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.classify.text.documents import MOST_BYTES
-from gateway.core.types import DocumentCall, JsonDocument, Payload, UploadedFile
+from gateway.core.operations.media.files import UploadedFile
+from gateway.core.types import DocumentCall, JsonDocument, Payload
 
 _DATA_URL = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
 _LISTS = ("messages", "input")

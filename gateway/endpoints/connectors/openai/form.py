@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gateway.core.types import UploadedFile
+from gateway.core.operations.media.files import UploadedFile
 from gateway.protocols import strictjson
 from gateway.protocols.multipart import FormPart
 
