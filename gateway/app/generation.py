@@ -380,4 +380,4 @@ def _hosts(settings: Settings) -> AllowedHosts | None:
     listen = settings.listen
     if not settings.anybody and not listen.allowed_hosts:
         return None
-    return AllowedHosts(listen.host, listen.allowed_hosts)
+    return AllowedHosts(listen.host, listen.allowed_hosts, listen.cors.origins)

@@ -10,6 +10,8 @@ from gateway.accounting.ledger.reading import LedgerReader
 from gateway.app.console import ProcessConsole
 from gateway.app.generation import Core
 from gateway.app.reports import ProcessReports
+from gateway.protocols.http.connection import App
+from gateway.protocols.http.cross_origin import CrossOrigin
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import listener_files
 from gateway.protocols.tls import listening
@@ -17,8 +19,9 @@ from gateway.server import ops
 from gateway.server.anthropic import front as anthropic
 from gateway.server.console.operators import Operators
 from gateway.server.grpc.front import GrpcFront
-from gateway.server.http import App
+from gateway.server.http import App as FrontsApp
 from gateway.server.kserve import front as kserve
+from gateway.server.kserve import predict
 from gateway.server.openai import front as openai
 
 if TYPE_CHECKING:
@@ -49,17 +52,20 @@ class Listeners:
             self._operators.knows,
             self._siblings,
         )
-        return App(
+        app = FrontsApp(
             services,
             [
                 anthropic.front(services),  # whose path is below OpenAI's
                 openai.front(services),
                 openai.azure_front(services),
                 kserve.front(services),
+                predict.front(services),
                 *self._console.fronts(settings, self._operators),
                 operator.front(),
             ],
         )
+        cors = settings.listen.cors
+        return CrossOrigin(app, cors) if cors.origins else app
 
     async def start(self, core: Core, http: socket.socket, grpc_port: int) -> int:
         """Take calls. Returns the port of gRPC, which may be 0 to ask for a free one."""

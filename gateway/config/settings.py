@@ -112,6 +112,11 @@ class Settings(Section):
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
+        if self.anybody and "*" in listen.cors.origins:  # guard: S18.keyless-wildcard
+            raise Contradiction(
+                ("listen", "cors", "origins"),
+                "any page could call without a key; name the origins, or configure keys",
+            )
         # guard: M5.loopback-only
         if self.anybody and not listen.exposed and not external_addresses.is_loopback(listen.host):
             raise Contradiction(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.spec import CapabilityNeed, OperationSpec
 from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
@@ -145,6 +146,7 @@ class DocumentCall:
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
     inexact: bool = False  # of token ids that do not say the text as it was written
     translation: Translation | None = None  # where its caller speaks another API
+    files: tuple[UploadedFile, ...] = field(default=(), repr=False)
     json_bytes: int = field(default=0, init=False, compare=False)
     """Of `document` as JSON without spaces, where its reader has counted them; else 0, as in a copy
     with another document."""

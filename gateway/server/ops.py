@@ -28,7 +28,7 @@ from gateway.server.anthropic.front import PATH, chat_call
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
-from gateway.server.openai.documents import read
+from gateway.server.openai.documents import described_files, read
 
 _EXPLAINED_BYTES = 2 * 1024 * 1024
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
@@ -192,9 +192,10 @@ def described(
     payload: Payload
     if (operation := by_path().get(path)) is not None:
         model, payload = read(operation, body, services.catalog, caller=caller)
+        payload = replace(payload, files=described_files(operation))
         protocol = WireProtocol.OPENAI
     elif path == PATH:
-        model, payload = chat_call(body, services.catalog)
+        model, payload = chat_call(body, services.catalog, caller=caller)
         protocol = WireProtocol.ANTHROPIC
     else:
         infers = infer_path(route_path(path.encode("ascii", "replace")))

@@ -103,7 +103,8 @@ def at_most(request: InferenceRequest, served: ServedModel) -> int:
     if price.flat:
         return price.call
     bound = price.dearest(_bound(request))  # guard: B1.answer-cost -> bound = Usage(500, 0)
-    return price.price(bound, bound.input_tokens + bound.output_tokens * _EVENT_BYTES)
+    sent_bytes = bound.input_tokens + _uploaded_bytes(request)
+    return price.price(bound, sent_bytes + bound.output_tokens * _EVENT_BYTES)
 
 
 def in_the_cloud(
@@ -121,7 +122,9 @@ def in_the_cloud(
     bound = _bound(request)
     # guard: B3.unbegun-answer -> usage = counted or _so_far(bound, frames)
     usage = counted or (_so_far(bound, frames) if frames else price.dearest(bound))
-    moved = bound.input_tokens + received_bytes if price.gigabyte else 0
+    moved = 0
+    if price.gigabyte:
+        moved = bound.input_tokens + _uploaded_bytes(request) + received_bytes
     return Cost(
         price.price(usage, moved), usage, moved, estimated=counted is None and price.by_tokens
     )
@@ -165,6 +168,12 @@ def _bound(request: InferenceRequest) -> Usage:
         return Usage(sum(len(t.data) for t in call.inputs), UNSAID_OUTPUT)
     given = call.json_bytes or len(strictjson.dumps(call.document))
     return Usage(given, _most_written(call.document) if call.operation.writes else 0)
+
+
+def _uploaded_bytes(request: InferenceRequest) -> int:
+    """Of files, which are no tokens."""
+    call = request.payload
+    return sum(len(file.content) for file in call.files) if isinstance(call, DocumentCall) else 0
 
 
 def _most_written(document: Mapping[str, Any]) -> int:

@@ -32,6 +32,7 @@ from gateway.endpoints.connectors.openai.dialects.bedrock import Bedrock
 from gateway.endpoints.connectors.openai.dialects.cohere import Cohere
 from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
 from gateway.endpoints.connectors.openai.dialects.gemini import Gemini
+from gateway.endpoints.connectors.openai.event_stream import AnswerBounds
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
 from gateway.endpoints.connectors.openai.responses.connector import ResponsesConnector
 from gateway.endpoints.credentials import Credential
@@ -134,6 +135,7 @@ def _provided(
         headers=_headers(settings),
         provider=provider,
         query=query,
+        bounds=AnswerBounds(media_bytes=most_bytes),
         credential=None if settings.credential is None else _credential(settings),
     )
 
