@@ -172,10 +172,13 @@ class Clouds:
 def _sharing(
     states: Mapping[str, EndpointState], places: Collection[str], catalog: Catalog
 ) -> dict[str, tuple[str, ...]]:
-    """The places that have one limit at their provider, by each of them."""
+    """The places that have one limit at their provider, by each of them: those of one host, one
+    credential and a model in common."""
 
     def account(name: str) -> tuple[object, ...]:
         its = states[name].settings
+        if its.api_key is None and its.credential is None and not its.headers:
+            return (name,)  # nothing says whose calls they are
         host = urlsplit(its.url or f"//{its.grpc}").netloc
         return host, its.api_key, its.credential, tuple(sorted(its.headers.items(), key=_NAME))
 
