@@ -112,7 +112,7 @@ class Measures:
     def _count_attempts(self, labels: tuple[Any, ...], some: Sequence[Attempt]) -> None:
         """Of attempts that have all labels in common."""
         endpoint, zone, result, operation, model = labels
-        metrics, zone, took_s = self._metrics, zone.word, list(map(_took_s, some))
+        metrics, zone, took_s = self._metrics, zone.name, list(map(_took_s, some))
         metrics.attempts.labels(endpoint, zone, result).inc(len(some))
         if spent_usd := sum(map(_price_usd, some)):
             metrics.spend_usd.labels(endpoint, zone).inc(spent_usd)

@@ -87,7 +87,7 @@ class Core:
         self._inside = 0
         self._left = asyncio.Event()
         self._calling: asyncio.Task[None] | None = None
-        clock, metrics = process.clock, process.metrics
+        clock, metrics, classes = process.clock, process.metrics, settings.data_classes()
         self.callers = self._callers()
         if before is not None:
             self.callers.follow(before.callers)
@@ -99,7 +99,7 @@ class Core:
         )
         self.node = self._node()
         self.scanning = self._scanning()
-        self.classifier: Classifier = self.scanning.classifier(self.site.catalog)
+        self.classifier: Classifier = self.scanning.classifier(self.site.catalog, classes)
         self.callers.scans_are_built(self.classifier.looks_for)
         self.accounts = Accounts(
             process.log, metrics, clock, self.policy, process.ledger,
@@ -146,6 +146,8 @@ class Core:
             on_error=lambda protocol, reason: metrics.error_answers.labels(protocol, reason).inc(),
             held_bytes=process.held_bytes,
             held_answers=process.held_answers,
+            zones=settings.all_zones(),
+            classes=frozenset(classes.admitted),
             hosts=_hosts(settings),
             held=self,
             aliases=process.aliases,

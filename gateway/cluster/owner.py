@@ -223,7 +223,7 @@ class _Unlogged:
     def starts(
         self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
     ) -> Durable | None:
-        if endpoint.zone is not Zone.ONPREM:
+        if not endpoint.zone.onprem:
             raise EgressForbidden(sent_as)  # what is forwarded stays
         return None
 

@@ -32,7 +32,11 @@ from gateway.config.sections.registries import RegistrySettings
 from gateway.config.sections.reload import ReloadSettings
 from gateway.config.sections.routing import QueueSettings, RoutingSettings
 from gateway.config.sections.telemetry import LogSettings, TelemetrySettings
-from gateway.core.types import STRICTNESS, Zone
+from gateway.config.zones import ZoneName as ZoneName
+from gateway.config.zones import Zones, contradictions
+from gateway.config.zones.admission import DataClasses
+from gateway.config.zones.sections import ZoneSettings
+from gateway.core.types import STRICTNESS
 
 ISSUED_PREFIX = "sk-spw-"
 """What every key that `spillway keys` issues begins with."""
@@ -45,6 +49,7 @@ class Settings(Section):
     queue: QueueSettings = QueueSettings()
     routing: RoutingSettings = RoutingSettings()
     health: HealthSettings = HealthSettings()
+    zones: dict[ZoneName, ZoneSettings] = Field({}, description="beside onprem and cloud")
     endpoints: dict[Name, EndpointSettings]
     tls: TlsSettings = TlsSettings()
     models: dict[Name, ModelSettings]
@@ -76,6 +81,9 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
+        contradictions.check(
+            self.zones, self.tls, self.endpoints, self.models, self.classify, self._scopes()
+        )
         for name, model in self.models.items():
             check_served_by(name, model, self.endpoints)
         self._check_keys()
@@ -106,6 +114,13 @@ class Settings(Section):
                 "add keys or a key_store, or say listen.exposed: true",
             )
         return self
+
+    def all_zones(self) -> Zones:
+        """The built-in ones and its own."""
+        return Zones(self.zones)
+
+    def data_classes(self) -> DataClasses:
+        return DataClasses.from_settings(self.zones, self.classify.classes)
 
     def places(self) -> dict[str, EndpointSettings]:
         """The endpoints, each followed by its further places (`ModelSettings.placed`)."""
@@ -216,6 +231,14 @@ class Settings(Section):
             raise Contradiction(where, f"is that of console.operators.{owners[key]} too")
         owners[key] = name
 
+    def _scopes(self) -> dict[tuple[str, str], ScopeSettings | TenantSettings]:
+        return {
+            **{("tenants", name): tenant for name, tenant in self.tenants.items()},
+            **{("keys", name): key for name, key in self.keys.items()},
+            **{("issuers", name): issuer for name, issuer in self.issuers.items()},
+            **{("certificates", name): its for name, its in self.certificates.items()},
+        }
+
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""
         named = self.key_store is None and not self.issuers
@@ -225,13 +248,7 @@ class Settings(Section):
             if name not in tenants:
                 raise Contradiction(("tenants", name), "no key under keys is of this tenant")
         own = self.classify
-        stated: dict[tuple[str, str], ScopeSettings | TenantSettings] = {
-            **{("tenants", name): tenant for name, tenant in self.tenants.items()},
-            **{("keys", name): key for name, key in self.keys.items()},
-            **{("issuers", name): issuer for name, issuer in self.issuers.items()},
-            **{("certificates", name): its for name, its in self.certificates.items()},
-        }
-        for where, its in stated.items():
+        for where, its in self._scopes().items():
             if its.threshold is not None and its.threshold > own.threshold:
                 raise Contradiction(
                     (*where, "threshold"),
@@ -271,7 +288,7 @@ class Settings(Section):
         if name not in self.endpoints:
             raise Contradiction(where, f"no endpoint {name!r}; {known(self.endpoints)}")
         endpoint = self.endpoints[name]
-        if endpoint.zone is not Zone.ONPREM:
+        if not endpoint.zone.onprem:
             raise Contradiction(where, f"{name!r} is not in zone onprem; take one that is")
         kind = KINDS[endpoint.kind]
         if not kind.tensors:

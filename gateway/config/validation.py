@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.config.section import Contradiction, Section
-from gateway.core.types import Zone
 from gateway.core.yaml_document import ConfigError, ConfigFile, Where
 
 _S = TypeVar("_S", bound=Section)
@@ -39,7 +38,7 @@ def _explained(problem: ErrorDetails, file: ConfigFile) -> str:
 def _choices(where: Where) -> str:
     key = where[-1] if where else None
     if key == "zone":
-        return f"; every endpoint says {' or '.join(sorted(z.value for z in Zone))}"
+        return "; every endpoint says cloud or onprem"
     return ""
 
 

@@ -209,6 +209,7 @@ class Placement:
     pseudonymised: int = 0  # values that surrogates stood for
     limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
     unrestored: int = 0  # places where something of a surrogate is left in the answer
+    data_class: str = ""  # between clear and restricted
 
 
 @value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
@@ -34,15 +34,33 @@ class Sensitivity(WordEnum):
 CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
 
 
-class Zone(WordEnum):
-    ONPREM = "onprem"
-    CLOUD = "cloud"
+def is_onprem(zone: str) -> bool:
+    """By the name alone: whoever reads a record or a ledger may not have the settings."""
+    return zone == "onprem" or zone.startswith("onprem-")
+
+
+def _built_in(zone: type[Zone]) -> type[Zone]:
+    zone.ONPREM, zone.CLOUD = zone("onprem"), zone("cloud")
+    return zone
+
+
+@_built_in
+class Zone:
+    """Where endpoints stand. Compared by identity: `gateway.config.zones.named` makes them."""
+
+    ONPREM: ClassVar[Zone]
+    CLOUD: ClassVar[Zone]
+    __slots__ = ("name", "onprem")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.onprem = name, is_onprem(name)
 
 
 ONPREM: Final = Zone.ONPREM
 CLOUD: Final = Zone.CLOUD
-EVERYWHERE = frozenset(Zone)
-ONPREM_ONLY = frozenset({Zone.ONPREM})
+EVERYWHERE = frozenset({ONPREM, CLOUD})  # without the settings' own zones
+ONPREM_ONLY, CLOUD_ONLY = frozenset({ONPREM}), frozenset({CLOUD})
+NOWHERE: frozenset[Zone] = frozenset()
 
 
 class Outcome(WordEnum):
@@ -65,14 +83,13 @@ class WireProtocol(WordEnum):
 
 
 class Spill(WordEnum):
-    """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
+    """What a caller or a key says of the cloud; `NEVER` wins (BEHAVIOURS M5, S6)."""
 
     ALLOW = "allow"
     NEVER = "never"
 
 
-Parameter = bool | int | float | str
-"""A request or tensor parameter of the Open Inference Protocol."""
+Parameter = bool | int | float | str  # of a request or tensor of the Open Inference Protocol
 
 JsonDocument = dict[str, Any]
 """A strictly parsed JSON object: unique keys, finite numbers, valid Unicode."""
@@ -118,8 +135,7 @@ class TensorCall:
         return sequence if isinstance(sequence, int | str) and sequence not in (0, "") else None
 
 
-AT_ONCE_BYTES = 64 * 1024
-"""Reading or writing more JSON than this leaves the event loop."""
+AT_ONCE_BYTES = 64 * 1024  # to read or write more JSON than this leaves the event loop
 
 
 @weakly_referenced_value
@@ -203,6 +219,7 @@ class InferenceRequest:
     held: AnswerShare | None = field(default=None, repr=False, compare=False)
     """What is held of its answer, counted; its front closes it. None: nobody counts."""
     caller: str = ""  # the name of its caller's credential; empty: the caller has no credential
+    labels: frozenset[str] = frozenset()  # classes that its caller, key, tenant or model says
 
     @property
     def record_id(self) -> str:
@@ -232,8 +249,7 @@ class Finding:
     score: float
 
 
-PUBLIC_MODEL = "public_model"
-"""The reason code of a call that is clear unread, by the operator's word about its model."""
+PUBLIC_MODEL = "public_model"  # why a call is clear unread: the operator's word about its model
 
 
 @value
@@ -247,10 +263,19 @@ class Classification:
     classify_s: float = 0.0
     complete: bool = False  # all was looked for that the policy names; else not yet people's names
     pseudonymised: Mapping[str, int] = field(default_factory=dict)  # type -> values replaced
+    data_class: str = ""  # of the operator's; empty: its sensitivity is its class
+    admitted: frozenset[Zone] = CLOUD_ONLY  # zones outside the premises that its class admits
     restricted: bool = field(init=False, repr=False, compare=False)
+    stays: bool = field(init=False, repr=False, compare=False)  # no zone outside is admitted
 
     def __post_init__(self) -> None:
         self.restricted = self.sensitivity is not CLEAR  # type: ignore[misc]
+        if self.restricted and not self.data_class:  # guard: M7.restricted-class
+            self.admitted = NOWHERE  # type: ignore[misc]
+        self.stays = not self.admitted  # type: ignore[misc]
+
+    def admits(self, zone: Zone) -> bool:
+        return zone.onprem or zone in self.admitted
 
 
 @dataclass(frozen=True, slots=True)

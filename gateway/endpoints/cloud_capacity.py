@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
 from gateway.core.deadline import Clock
-from gateway.core.types import InferenceRequest, Zone
+from gateway.core.types import InferenceRequest
 from gateway.endpoints.state import EndpointState, ModelState, unavailable_why
 
 _RECHECK_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
@@ -36,7 +36,7 @@ class Clouds:
         self._limits = {
             name: _limit(state, clock)
             for name, state in states.items()
-            if state.settings.zone is Zone.CLOUD
+            if not state.settings.zone.onprem
         }
 
     def __contains__(self, name: str) -> bool:

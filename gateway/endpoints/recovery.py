@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from gateway.accounting.metrics import Metrics
 from gateway.core.deadline import Clock
-from gateway.core.types import InferenceRequest, Zone
+from gateway.core.types import InferenceRequest
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState, ModelState, unavailable_why
@@ -113,7 +113,7 @@ class Recovery:
     def _onprem(self, model: str) -> Iterator[tuple[EndpointState, ModelState]]:
         for name in self._registry.catalog.find(model).endpoints:
             state = self._registry.states[name]
-            if state.settings.zone is Zone.ONPREM:
+            if state.settings.zone.onprem:
                 yield state, state.model_states[model]
 
     def _call_s(self, model: str) -> float:

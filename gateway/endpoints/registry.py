@@ -44,7 +44,7 @@ class EndpointRegistry:
         for name, state in states.items():
             if state.model_states.new is None:
                 self.make_model_states([name])
-            if state.settings.zone is Zone.ONPREM and state.gpu_time is None:
+            if state.settings.zone.onprem and state.gpu_time is None:
                 first = states[endpoint_name(name)]  # all places of an endpoint are on its GPUs
                 state.gpu_time = first.gpu_time or GpuTime(clock)
 
@@ -107,20 +107,18 @@ class EndpointRegistry:
         return any(
             not self.refuses(name, model)
             for name in self.catalog.find(model).endpoints
-            if self._spill.open or self.states[name].settings.zone is Zone.ONPREM
+            if self._spill.open or self.states[name].settings.zone.onprem
         )
 
     def server_inspector(self) -> Inspector:
         for state in self.states.values():
-            if state.inspector and state.up and state.settings.zone is Zone.ONPREM:
+            if state.inspector and state.up and state.settings.zone.onprem:
                 return state.inspector
         raise NoEligibleEndpoint("no on-prem inference server is up", retry_after_s=2.0)
 
     def model_inspector(self, model: str) -> tuple[Inspector, str]:
         entry = self.catalog.find(model)
-        names = sorted(
-            entry.endpoints, key=lambda n: self.states[n].settings.zone is not Zone.ONPREM
-        )
+        names = sorted(entry.endpoints, key=lambda n: not self.states[n].settings.zone.onprem)
         for name in names:
             state = self.states[name]
             if state.inspector and state.up:

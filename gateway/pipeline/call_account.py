@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from copy import copy
-from itertools import combinations
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from gateway.accounting.ledger.entry import make_entry
@@ -29,15 +29,15 @@ from gateway.pipeline.accounts import Accounts
 
 _log = logging.getLogger(__name__)
 
-_SORTED: Final = {
-    frozenset(some): sorted(zone.value for zone in some)
-    for count in range(len(Zone) + 1)
-    for some in combinations(Zone, count)
-}
-"""Every set of zones, as records name it."""
 _NONE: Final[dict[str, Any]] = {}  # in every record that has nothing to say there
 _NOWHERE: Final[list[str]] = []
 _MILLI: Final = 1e3
+
+
+@lru_cache(256)  # a handful of sets, and those that callers narrow
+def _names(zones: frozenset[Zone]) -> list[str]:
+    """Of a set of zones, as records name it."""
+    return sorted([zone.name for zone in zones])
 
 
 class ShadowPort(Protocol):
@@ -114,8 +114,8 @@ class CallAccount:
         on, this is what tells of it. None: it is durable. Raises RecordUnwritable."""
         attempt = {
             "endpoint": endpoint.name,
-            "zone": endpoint.zone._value_,
-            "zones": _SORTED[zones],
+            "zone": endpoint.zone.name,
+            "zones": _names(zones),
             "result": SENT,
             "queued_s": _rounded(queued_s) if queued_s else 0.0,
             "took_s": 0.0,
@@ -153,7 +153,7 @@ class CallAccount:
             request.tenant,
             model,
             attempt.endpoint,
-            attempt.zone._value_,
+            attempt.zone.name,
             "" if decision is None else decision.reason,
             attempt.result,
             1 if classification is None or classification.restricted else 0,
@@ -232,7 +232,7 @@ class CallAccount:
             accounts.log.note(record)
         except RecordUnwritable:
             accounts.metrics.record_failures.inc()  # guard: P1.unrecorded-call -> return
-        zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
+        zone = attempts[-1].zone.name if attempts else "none"  # or where it was last tried
         measures = accounts.measures
         measures.sent.pop(self._number, None)
         measures.ended.append((begun, record, zone, outcome._value_, reason, took_s, now_s))
@@ -303,7 +303,7 @@ class CallAccount:
             "budget_s": _rounded(request.deadline.at_s - request.received_s),
             "priority": request.priority,
             "input_bytes": _input_bytes(call) if type(call) is TensorCall else None,
-            "allowed": _SORTED[request.zones],
+            "allowed": _names(request.zones),
             "sensitivity": None if classification is None else classification.sensitivity._value_,
             "classify_reason": None if classification is None else classification.reason,
             "entities": dict(classification.entities)
@@ -315,7 +315,7 @@ class CallAccount:
             "classify_s": None if classification is None else _rounded(classification.classify_s),
             "looked_for": None if classification is None else _looked_for(classification),
             "reason": None if decision is None else decision.reason,
-            "zones": _NOWHERE if decision is None else _SORTED[decision.zones],
+            "zones": _NOWHERE if decision is None else _names(decision.zones),
             "latency_critical": None if decision is None else decision.latency_critical,
             "vetoes": dict(self.vetoes if decision is None else decision.vetoes),
             "predicted_s": _NONE if decision is None else dict(decision.predicted_s),
@@ -357,8 +357,8 @@ def _input_bytes(call: TensorCall) -> int:
 def _attempt(attempt: Attempt) -> dict[str, Any]:
     return {
         "endpoint": attempt.endpoint,
-        "zone": attempt.zone._value_,
-        "zones": _SORTED[attempt.zones],
+        "zone": attempt.zone.name,
+        "zones": _names(attempt.zones),
         "result": attempt.result,
         "queued_s": _rounded(attempt.queued_s) if attempt.queued_s else 0.0,
         "took_s": _rounded(attempt.took_s),

@@ -215,7 +215,7 @@ def explanation(explanation: Explanation) -> dict[str, Any]:
         "endpoints": [
             {
                 "endpoint": s.endpoint.name,
-                "zone": s.endpoint.zone.value,
+                "zone": s.endpoint.zone.name,
                 "available": s.available,
                 "why_not": s.unavailable_why,
                 "predicted_ms": round(s.predicted_s * 1000, 3),
@@ -230,10 +230,10 @@ def explanation(explanation: Explanation) -> dict[str, Any]:
         "decision": None
         if decision is None
         else {
-            "zone": decision.attempts[0].zone.value,
+            "zone": decision.attempts[0].zone.name,
             "attempts": [e.name for e in decision.attempts],
             "reason": decision.reason,
-            "zones": sorted(z.value for z in decision.zones),
+            "zones": sorted(z.name for z in decision.zones),
             "vetoes": dict(decision.vetoes),
             "latency_critical": decision.latency_critical,
         },

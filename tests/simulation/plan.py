@@ -201,7 +201,7 @@ def _unwritable(rng: Random, horizon_s: float) -> tuple[float, float]:
 
 def _endpoints(rng: Random, horizon_s: float) -> tuple[EndpointPlan, ...]:
     made = [
-        _endpoint(rng, f"{zone.value}{number}", zone, horizon_s)
+        _endpoint(rng, f"{zone.name}{number}", zone, horizon_s)
         for zone, fewest, most in ((Zone.ONPREM, 1, 3), (Zone.CLOUD, 0, 2))
         for number in range(rng.randint(fewest, most))
     ]

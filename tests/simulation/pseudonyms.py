@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from gateway.core.reply import Frame, FrameSource, InferenceReply, OneFrame, Receiver
-from gateway.core.types import Classification, DocumentCall, InferenceRequest, Sensitivity
+from gateway.core.types import Classification, DocumentCall, InferenceRequest, Sensitivity, Zone
 from tests.simulation.endpoints import number_of
 from tests.simulation.plan import Look
 from tests.simulation.witness import CallStory, Witness
@@ -39,7 +39,7 @@ class SimulatedInstead:
         self._known = True
         story.mappings += 1
 
-    async def to_leave(self) -> None:
+    async def to_leave(self, zone: Zone) -> None:
         return None
 
     def restored(self, reply: InferenceReply) -> InferenceReply:

@@ -271,7 +271,7 @@ class Known:
 
     classification: Classification
 
-    async def to_leave(self) -> None:
+    async def to_leave(self, zone: Zone) -> None:
         return None
 
 

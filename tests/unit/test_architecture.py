@@ -81,6 +81,7 @@ DOORS = {
         "text.spans",
         "verdicts.answers",
         "verdicts.answers.reader",
+        "verdicts.readers",
     },
     "scheduling.routing": {"estimate", "fit", "needs", "policy", "version_split", "work"},
 }

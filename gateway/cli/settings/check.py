@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     zones = {name: e.zone for name, e in settings.endpoints.items()}
     models = {
         name: {
-            zone.value: [place for place, s in m.placed(name) if zones[s.endpoint] is zone]
+            zone.name: [place for place, s in m.placed(name) if zones[s.endpoint] is zone]
             for zone in (Zone.ONPREM, Zone.CLOUD)
         }
         for name, m in settings.models.items()

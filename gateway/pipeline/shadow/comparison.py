@@ -19,7 +19,6 @@ from gateway.core.types import (
     EndpointSnapshot,
     InferenceRequest,
     Outcome,
-    Zone,
 )
 
 REFUSED: Final = "refused"
@@ -32,14 +31,15 @@ _COMPARABLE: Final = (Outcome.SERVED, Outcome.EXPIRED, Outcome.SHED)
 
 @dataclass(slots=True)
 class ShadowPlacement:
-    """Where a shadow has a call. `zone` is 'onprem', 'cloud', 'refused' or, while nothing is
-    known, empty."""
+    """Where a shadow has a call. `zone` is the name of one, 'refused' or, while nothing is known,
+    empty."""
 
     zone: str = ""
     reason: str = PENDING
     final: bool = False  # it has left its queue
     missed: float = 0.0  # the predicted chance that its budget is
     usd: float = 0.0  # expected price in the cloud
+    onprem: bool = False  # of its zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +170,9 @@ class ShadowedCall:
             self._left(self)
             return
         first = decision.attempts[0] if tried and decision is not None else None
-        cloud = first is not None and first.zone is Zone.CLOUD
+        cloud = first is not None and not first.zone.onprem
         self._live = _Live(
-            zone=REFUSED if first is None else first.zone.value,
+            zone=REFUSED if first is None else first.zone.name,
             comparable=outcome in _COMPARABLE,
             missed=1.0 if late or outcome is not Outcome.SERVED else 0.0,
             usd=self._prices.get(first.name, 0.0) if cloud and first is not None else 0.0,
@@ -192,4 +192,4 @@ class ShadowedCall:
 
 
 def served_onprem(placing: ShadowPlacement) -> bool:
-    return placing.final and placing.zone == Zone.ONPREM.value
+    return placing.final and placing.onprem
