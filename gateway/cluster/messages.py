@@ -37,6 +37,7 @@ from gateway.core.types import (
     Tensor,
     TensorCall,
     WireProtocol,
+    is_onprem,
 )
 from gateway.protocols import strictjson
 
@@ -72,6 +73,7 @@ class Forwarded:
     cloud: CloudEstimate | None  # None: it may not leave
     avoid: frozenset[str] = frozenset()
     traceparent: str = ""
+    zones: frozenset[str] = frozenset({"onprem"})  # on the premises; those that it may go to
 
 
 def pack_call(call: Forwarded) -> tuple[bytes, ...]:
@@ -91,6 +93,7 @@ def pack_call(call: Forwarded) -> tuple[bytes, ...]:
         else [estimate.price_usd, estimate.latencies_s, estimate.room],
         "avoid": sorted(call.avoid),
         "traceparent": call.traceparent,
+        "zones": sorted(call.zones),
         "payload": payload,
     }
     text = json.dumps(head, separators=(",", ":")).encode()
@@ -134,6 +137,7 @@ def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
         ),
         avoid=frozenset(str(name) for name in head["avoid"]),
         traceparent=str(head["traceparent"]),
+        zones=frozenset(filter(is_onprem, map(str, head.get("zones", ("onprem",))))),
     )  # fmt: skip
 
 

@@ -22,13 +22,14 @@ from gateway.cluster.messages import Forwarded, Kind, pack, pack_frame, pack_wor
 from gateway.cluster.ownership import Ownership, single_owner
 from gateway.cluster.peer_clouds import PeerClouds
 from gateway.cluster.view import ClusterView
+from gateway.config.zones import named
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import EgressForbidden, GatewayError
 from gateway.core.held_bytes import AnswerShare, HeldBytes
 from gateway.core.reply import Frame, Handled, ServerEvents
 from gateway.core.types import (
-    ONPREM_ONLY,
+    NOWHERE,
     Attempt,
     Classification,
     Decision,
@@ -149,7 +150,7 @@ class Owner:
             payload=forwarded.payload,
             deadline=Deadline(now_s + forwarded.left_s, self._clock),
             priority=forwarded.priority,
-            zones=ONPREM_ONLY,
+            zones=frozenset(map(named, forwarded.zones)),
             traceparent=forwarded.traceparent,
             received_s=now_s - forwarded.waited_s,
         )
@@ -208,7 +209,10 @@ def unknown(request: InferenceRequest) -> Classification:
 
 
 def staying(endpoint: Endpoint) -> Decision:
-    return Decision((endpoint,), "forwarded", ONPREM_ONLY)
+    # guard: M7.forwarded-zone frozenset({endpoint.zone}) if endpoint.zone.onprem else NOWHERE ->
+    #   frozenset({endpoint.zone})
+    zones = frozenset({endpoint.zone}) if endpoint.zone.onprem else NOWHERE
+    return Decision((endpoint,), "forwarded", zones)
 
 
 class _Unlogged:

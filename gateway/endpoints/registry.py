@@ -14,7 +14,7 @@ from gateway.config import HealthSettings
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.errors import NoEligibleEndpoint
-from gateway.core.types import InferenceRequest, Zone, endpoint_name
+from gateway.core.types import InferenceRequest, endpoint_name
 from gateway.endpoints.candidates import CandidateIndex
 from gateway.endpoints.connectors import Inspector
 from gateway.endpoints.health.breaker import Breaker
@@ -93,15 +93,16 @@ class EndpointRegistry:
         """Whether an endpoint is up that clear calls may go to, wherever it is."""
         # guard: O8.cloud-up minus 2
         # guard: O8.cloud-closed minus 3
-        return self.onprem_up() or (self._spill.open and self._any_up(Zone.CLOUD))
+        return self.onprem_up() or (self._spill.open and self._any_up(False))
 
     def onprem_up(self) -> bool:
         """Whether restricted calls have a place."""
-        return self._any_up(Zone.ONPREM)
+        return self._any_up(True)
 
-    def _any_up(self, zone: Zone) -> bool:
+    def _any_up(self, onprem: bool) -> bool:
+        some = [s for s in self.states.values() if s.settings.zone.onprem is onprem]
         # guard: O8.drained-endpoint minus 2
-        return any(s.up and not s.drained for s in self.states.values() if s.settings.zone is zone)
+        return any(s.up and not s.drained for s in some)
 
     def model_ready(self, model: str) -> bool:
         return any(

@@ -273,7 +273,7 @@ class CallAccount:
     def _intent(self, attempt: dict[str, Any]) -> dict[str, Any]:
         """Of an attempt after the first."""
         request, classification = self._request, self.classification
-        return {
+        intent = {
             "kind": "intent",
             "time": int(self._accounts.wall_s() * _MILLI) / _MILLI,
             "id": self._id,
@@ -286,11 +286,12 @@ class CallAccount:
             "sensitivity": None if classification is None else classification.sensitivity._value_,
             "policy": self._accounts.policy,
         }
+        return intent if classification is None else intent | _class(classification)
 
     def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         accounts, request = self._accounts, self._request
         classification, decision, call = self.classification, self.decision, request.payload
-        return {
+        record = {
             "kind": "call",
             "time": int(accounts.wall_s() * _MILLI + 0.5) / _MILLI,
             "id": self._id,
@@ -325,6 +326,16 @@ class CallAccount:
             "total_tokens": self.total_tokens,
             "policy": accounts.policy,
         }
+        if classification is not None and classification.data_class:
+            record |= _class(classification)
+        return record
+
+
+def _class(classification: Classification) -> dict[str, Any]:
+    """Of a call between clear and restricted: its class, and where that admits it."""
+    if not classification.data_class:
+        return _NONE
+    return {"class": classification.data_class, "admitted": _names(classification.admitted)}
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}

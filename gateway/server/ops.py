@@ -207,8 +207,10 @@ def described(
 def explanation(explanation: Explanation) -> dict[str, Any]:
     """The whole trace as JSON values; no content."""
     decision, refusal = explanation.decision, explanation.refusal
+    data_class = explanation.classification.data_class
     return {
         "sensitivity": explanation.classification.sensitivity.value,
+        **({"class": data_class} if data_class else {}),
         "classify_reason": explanation.classification.reason,
         "entities": dict(explanation.classification.entities),
         "classify_ms": round(explanation.classification.classify_s * 1000, 3),

@@ -260,7 +260,7 @@ def _endpoint(plan: EndpointPlan) -> Endpoint:
 
 def _state(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
     plan = endpoint.plan
-    away = plan.zone is Zone.CLOUD
+    away = not plan.zone.onprem
     settings = EndpointSettings.model_construct(
         kind="triton",
         zone=plan.zone,
@@ -274,7 +274,7 @@ def _state(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
         settings=settings,
         connector=endpoint,
         onprem=None if away else OnPremDoor(endpoint),
-        cloud=CloudDoor(endpoint) if away else None,
+        cloud=CloudDoor(endpoint, plan.zone) if away else None,
         inspector=None,
         back_in_s=endpoint.back_in_s,
     )

@@ -120,7 +120,7 @@ def test_the_door_opens_to_nothing_but_a_clearance(forge: Any) -> None:
     connector = ScriptedConnector()
 
     async def knock() -> None:
-        await CloudDoor(connector).infer(forge(request("clear")), ServedModel(MODEL))
+        await CloudDoor(connector, Zone.CLOUD).infer(forge(request("clear")), ServedModel(MODEL))
 
     with pytest.raises(EgressForbidden):
         run(knock())
@@ -130,7 +130,7 @@ def test_the_door_opens_to_nothing_but_a_clearance(forge: Any) -> None:
 async def test_the_door_lets_a_cleared_call_out_once() -> None:
     connector = ScriptedConnector()
     cleared = await clearance_of_a_clear_call()
-    reply = await CloudDoor(connector).infer(cleared, ServedModel(MODEL))
+    reply = await CloudDoor(connector, Zone.CLOUD).infer(cleared, ServedModel(MODEL))
     await reply.aclose()
     (sent,) = connector.seen
     assert sent.payload is cleared.request.payload
@@ -139,7 +139,7 @@ async def test_the_door_lets_a_cleared_call_out_once() -> None:
 async def test_a_callers_tracestate_does_not_leave() -> None:
     connector = ScriptedConnector()
     call = replace(request("clear"), tracestate="vendor=4111111111111111")
-    stream = await CloudDoor(connector).infer(
+    stream = await CloudDoor(connector, Zone.CLOUD).infer(
         Cleared(Zone.CLOUD, call, clear(call), CLEAR), ServedModel(MODEL)
     )
     await stream.aclose()
@@ -154,7 +154,7 @@ async def test_all_else_that_is_known_of_a_call_goes_with_it() -> None:
     )  # fmt: skip
     connector = ScriptedConnector()
     cleared = Cleared(Zone.CLOUD, before, clear(before), CLEAR)
-    await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
+    await (await CloudDoor(connector, Zone.CLOUD).infer(cleared, ServedModel(MODEL))).aclose()
     (after,) = connector.seen
     for name in {each.name for each in fields(InferenceRequest)}:
         if name not in ("id", "traceparent", "tracestate"):
@@ -176,7 +176,7 @@ async def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:
     calls.append(call)
     for _ in range(2):
         cleared = Cleared(Zone.CLOUD, call, clear(call), CLEAR)
-        await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
+        await (await CloudDoor(connector, Zone.CLOUD).infer(cleared, ServedModel(MODEL))).aclose()
     first, second = connector.seen
     assert uuid.UUID(first.id) != uuid.UUID(second.id)
     for sent in (first, second):
@@ -229,7 +229,7 @@ def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:
         rig = Rig(onprem(), cloud())
         state = rig.registry.states[name]
         connector = rig.sites[name].connector
-        state.onprem, state.cloud = OnPremDoor(connector), CloudDoor(connector)
+        state.onprem, state.cloud = OnPremDoor(connector), CloudDoor(connector, Zone.CLOUD)
         if name == "cloud":
             state.cloud = None
         else:

@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
+from gateway.config.section import known
 from gateway.core.types import CLOUD, EVERYWHERE, ONPREM, ONPREM_ONLY, Zone
 
+CONTEXT: Final = "zones"
+"""Where the context of a validation has the names of the file's zones."""
 RESERVED: Final = frozenset({"none", "refused", "unknown", "any"})
 """Words that stand where a zone's name does, in records, metrics and headers."""
 ZoneName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]{0,62}$")]
@@ -44,9 +54,14 @@ class Zones:
         return frozenset(zone for zone in zones if zone.name in names)
 
 
-def _named(value: Any) -> Any:
-    """Whether there is such a zone, the whole file tells."""
-    return named(value) if isinstance(value, str) else value
+def _named(value: Any, info: ValidationInfo) -> Any:
+    """Of a file, which has the zones that it states in its context."""
+    if not isinstance(value, str):
+        return value
+    stated = (ONPREM.name, CLOUD.name, *((info.context or {}).get(CONTEXT) or ()))
+    if info.context is not None and value not in stated:
+        raise ValueError(f"no zone {value!r}; {known(stated)}")
+    return named(value)
 
 
 ZoneReference = Annotated[

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from gateway.core import ambient
 from gateway.core.errors import EgressForbidden
 from gateway.core.reply import ReplyStream
-from gateway.core.types import CLOUD, InferenceRequest, ServedModel, Zone
+from gateway.core.types import InferenceRequest, ServedModel, Zone
 from gateway.endpoints.connectors import Cleared, Connector
 
 
@@ -15,7 +15,7 @@ class CloudDoor:
     """The way to an endpoint outside the premises. A call without its clearance for this very zone
     does not pass, whoever asks."""
 
-    def __init__(self, connector: Connector, zone: Zone = CLOUD) -> None:
+    def __init__(self, connector: Connector, zone: Zone) -> None:
         self._zone = zone
         self.__connector = connector  # name-mangled: there is no other way to it
 
