@@ -304,7 +304,6 @@ class Forwarding:
             cloud=estimate,
             avoid=call.avoid,
             traceparent=request.traceparent,
-            zones=frozenset(zone.name for zone in request.zones if zone.onprem),
         )
 
 

@@ -37,7 +37,6 @@ from gateway.core.types import (
     Tensor,
     TensorCall,
     WireProtocol,
-    is_onprem,
 )
 from gateway.protocols import strictjson
 
@@ -73,7 +72,6 @@ class Forwarded:
     cloud: CloudEstimate | None  # None: it may not leave
     avoid: frozenset[str] = frozenset()
     traceparent: str = ""
-    zones: frozenset[str] = frozenset({"onprem"})  # on the premises; those that it may go to
 
 
 def pack_call(call: Forwarded) -> tuple[bytes, ...]:
@@ -93,7 +91,6 @@ def pack_call(call: Forwarded) -> tuple[bytes, ...]:
         else [estimate.price_usd, estimate.latencies_s, estimate.room],
         "avoid": sorted(call.avoid),
         "traceparent": call.traceparent,
-        "zones": sorted(call.zones),
         "payload": payload,
     }
     text = json.dumps(head, separators=(",", ":")).encode()
@@ -137,7 +134,6 @@ def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
         ),
         avoid=frozenset(str(name) for name in head["avoid"]),
         traceparent=str(head["traceparent"]),
-        zones=frozenset(filter(is_onprem, map(str, head.get("zones", ("onprem",))))),
     )  # fmt: skip
 
 

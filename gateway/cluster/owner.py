@@ -22,7 +22,6 @@ from gateway.cluster.messages import Forwarded, Kind, pack, pack_frame, pack_wor
 from gateway.cluster.ownership import Ownership, single_owner
 from gateway.cluster.peer_clouds import PeerClouds
 from gateway.cluster.view import ClusterView
-from gateway.config.zones import named
 from gateway.core import ambient
 from gateway.core.deadline import Clock, Deadline
 from gateway.core.errors import EgressForbidden, GatewayError
@@ -30,6 +29,7 @@ from gateway.core.held_bytes import AnswerShare, HeldBytes
 from gateway.core.reply import Frame, Handled, ServerEvents
 from gateway.core.types import (
     NOWHERE,
+    ONPREM_ONLY,
     Attempt,
     Classification,
     Decision,
@@ -150,7 +150,7 @@ class Owner:
             payload=forwarded.payload,
             deadline=Deadline(now_s + forwarded.left_s, self._clock),
             priority=forwarded.priority,
-            zones=frozenset(map(named, forwarded.zones)),
+            zones=ONPREM_ONLY,
             traceparent=forwarded.traceparent,
             received_s=now_s - forwarded.waited_s,
         )

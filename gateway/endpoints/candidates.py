@@ -9,7 +9,6 @@ from gateway.config.model_catalog import Catalog
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.structs import value
 from gateway.core.types import (
-    ONPREM_ONLY,
     DocumentCall,
     Endpoint,
     InferenceRequest,
@@ -61,7 +60,6 @@ class ModelEpoch:
     __slots__ = (
         "_groups",
         "_limited",
-        "_one_premises",
         "all",
         "cheapest_cloud",
         "cloud_names",
@@ -97,19 +95,13 @@ class ModelEpoch:
             if limited(candidate.endpoint, candidate.served)
         }
         """One of those that serve the same calls alone."""
-        self._groups: dict[object, tuple[str, ...]] = {}
-        onprem = {candidate.endpoint.zone for candidate in candidates if candidate.onprem}
-        self._one_premises = onprem <= ONPREM_ONLY
-        """Whether calls that go to some server here may go to all of them."""
+        self._groups: dict[OperationSpec, tuple[str, ...]] = {}
 
     def server_group(self, request: InferenceRequest) -> tuple[str, ...]:
         """See `CandidateIndex`."""
         if self.special(request):
             return self._able(request)
-        operation: object = request.payload.operation
-        # guard: M7.premises-group
-        if not self._one_premises:
-            operation = operation, request.zones
+        operation = request.payload.operation
         group = self._groups.get(operation)
         if group is None:
             group = self._groups[operation] = self._able(request)
@@ -127,9 +119,7 @@ class ModelEpoch:
         return bool(payload.version) or payload.sequence is not None
 
     def _able(self, request: InferenceRequest) -> tuple[str, ...]:
-        onprem = [candidate.endpoint for candidate in self.all if candidate.onprem]
-        if not self._one_premises:
-            onprem = [endpoint for endpoint in onprem if endpoint.zone in request.zones]
+        onprem = (candidate.endpoint for candidate in self.all if candidate.onprem)
         return tuple([endpoint.name for endpoint in able(request, onprem)])
 
 

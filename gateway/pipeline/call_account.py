@@ -15,6 +15,7 @@ from gateway.core import timeouts
 from gateway.core.errors import DeadlineExceeded
 from gateway.core.process import logs
 from gateway.core.types import (
+    NOWHERE,
     PUBLIC_MODEL,
     Attempt,
     Classification,
@@ -43,7 +44,7 @@ def _names(zones: frozenset[Zone]) -> list[str]:
 class ShadowPort(Protocol):
     """What shadow policies make of the call. Neither waits nor raises."""
 
-    def decisions(self, restricted: bool) -> Mapping[str, Mapping[str, str | None]]:
+    def decisions(self, admitted: frozenset[Zone]) -> Mapping[str, Mapping[str, str | None]]:
         """By shadow, for the record: zone and reason."""
         ...
 
@@ -53,7 +54,7 @@ class ShadowPort(Protocol):
         decision: Decision | None,
         tried: bool,
         late: bool,
-        restricted: bool,
+        admitted: frozenset[Zone],
     ) -> None: ...
 
 
@@ -225,7 +226,7 @@ class CallAccount:
                 "attempts": tried,
             }
         if self.shadowed is not None:
-            record["shadows"] = self.shadowed.decisions(self._restricted)
+            record["shadows"] = self.shadowed.decisions(self._admitted)
         record["outcome"] = outcome._value_
         record["end_reason"] = reason
         try:
@@ -240,7 +241,7 @@ class CallAccount:
             measures.count()
         if self.shadowed is not None:
             late = took_s > request.deadline.at_s - request.received_s
-            self.shadowed.ended(outcome, self.decision, bool(attempts), late, self._restricted)
+            self.shadowed.ended(outcome, self.decision, bool(attempts), late, self._admitted)
         if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
             accounts.measures.streamed(request, attempts[-1], now_s - self._begun_s)
         if accounts.debug:
@@ -251,8 +252,8 @@ class CallAccount:
             self._trace(begun, zone, outcome, reason)
 
     @property
-    def _restricted(self) -> bool:
-        return self.classification is None or self.classification.restricted
+    def _admitted(self) -> frozenset[Zone]:
+        return NOWHERE if self.classification is None else self.classification.admitted
 
     def _trace(self, record: Mapping[str, Any], zone: str, outcome: Outcome, reason: str) -> None:
         request = self._request

@@ -27,7 +27,7 @@ from gateway.core.types import (
 )
 from gateway.pipeline.attempt import AttemptLog, RunningAttempt
 from gateway.pipeline.hedging import has_state
-from gateway.scheduling.routing.policy import leaving, slow_ones
+from gateway.scheduling.routing.policy import avoided, leaving
 
 _MOST_LOSSES = 3  # of gateways that die while they forward one call
 
@@ -77,7 +77,7 @@ class Route:
             elif not self.onprem:
                 self.onprem, self._queue_zone = True, endpoint.zone
         if decision.vetoes:
-            self.avoid = slow_ones(decision)
+            self.avoid = avoided(decision)
 
     @property
     def zone(self) -> Zone | None:

@@ -11,7 +11,7 @@ from gateway.scheduling.calls import QueuedCall, SpillNow
 from gateway.scheduling.queue import Grant, refusal
 from gateway.scheduling.queued_calls import CloudCandidate
 from gateway.scheduling.queues import ModelQueues
-from gateway.scheduling.routing.policy import leaving, slow_ones
+from gateway.scheduling.routing.policy import avoided, leaving
 
 
 class QueueEntry:
@@ -47,7 +47,7 @@ class QueueEntry:
         if not decision.attempts[0].zone.onprem:
             return decision
         clouds = [e for e in decision.attempts if not e.zone.onprem]
-        call = self.call(request, restricted, clouds, slow_ones(decision))
+        call = self.call(request, restricted, clouds, avoided(decision))
         servers = self._candidates.server_group(request)
         action = self._queues.queue(request.model, servers).would(call)
         if action is None:

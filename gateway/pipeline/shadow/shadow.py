@@ -30,7 +30,7 @@ from gateway.scheduling.executions import Key
 from gateway.scheduling.queue import QueueConditions, refusal
 from gateway.scheduling.queued_calls import CloudCandidate, Weights
 from gateway.scheduling.queues import NewScheduler
-from gateway.scheduling.routing.policy import Policy, slow_ones
+from gateway.scheduling.routing.policy import Policy, avoided
 from gateway.scheduling.routing.work import CallSize
 
 log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class Shadow:
         call = self._figures.calls.weighed(
             inputs.request, facts.size, inputs.classification.stays,
             [CloudCandidate(name, its.usd) for name, its in clouds.items()], self._rules.weights,
-            slow_ones(decision),
+            avoided(decision),
         )  # fmt: skip
         return call, clouds
 

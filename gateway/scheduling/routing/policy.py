@@ -255,6 +255,8 @@ def leaving(decision: Decision, why: str) -> Decision:
     return replace(decision, attempts=(*cloud, *onprem), reason=why)
 
 
-def slow_ones(decision: Decision) -> frozenset[str]:
-    """Servers that are left to calls with no other place."""
-    return frozenset(name for name, why in decision.vetoes if why == "slow")
+def avoided(decision: Decision) -> frozenset[str]:
+    """Servers in the call's queue that it is not given: those that are left to calls with no other
+    place, and those in zones that its caller leaves out."""
+    # guard: M7.premises-zone why in ('slow', 'placement') -> why == 'slow'
+    return frozenset(name for name, why in decision.vetoes if why in ("slow", "placement"))
