@@ -127,7 +127,7 @@ class Taint:
         for digest, mark in self._marked(request, talks):
             if mark == MASKABLE and (
                 self._may_be_masked(request, digest, policy)
-                or self._classes_of(request, digest, classes)
+                or self._marked_classes(request, digest, classes)
             ):
                 continue
             standing = max(standing, mark)
@@ -149,7 +149,7 @@ class Taint:
             return False
         marked = self._marked(request, conversations(request.payload))
         return any(
-            mark >= MASKABLE and not self._classes_of(request, digest, classes)
+            mark >= MASKABLE and not self._marked_classes(request, digest, classes)
             for digest, mark in marked
         )
 
@@ -157,13 +157,13 @@ class Taint:
         """Those that what came before a call was of."""
         if request.surrogates or not self._marks.holds_any(request.tenant):
             return frozenset()
-        found: frozenset[str] = frozenset()
+        classes: frozenset[str] = frozenset()
         for digest, mark in self._marked(request, conversations(request.payload)):
             if mark == MASKABLE:
-                found |= self._classes_of(request, digest, known)
-        return found
+                classes |= self._marked_classes(request, digest, known)
+        return classes
 
-    def _classes_of(
+    def _marked_classes(
         self, request: InferenceRequest, digest: bytes, known: frozenset[str]
     ) -> frozenset[str]:
         marked = [n for n in known if self._marks.get(request.tenant, self._in(request, digest, n))]

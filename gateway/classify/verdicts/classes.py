@@ -52,35 +52,35 @@ class ClassVerdicts:
         """Read the call by one policy after another, until nothing is left that is in none of its
         classes: the reason, what was counted, and its classes. None of these: it is clear, or
         restricted."""
-        first, classes = reason, self.of(request, reason, counts)
+        first, classes = reason, self.derive(request, reason, counts)
         while classes and reason != "clear":
             reason, more = await read(self.beyond(request, classes))
             counts = {**counts, **more}
             if reason == "clear":
                 return first, counts, classes
-            found = self.of(request, reason, more)
-            if found is None or found <= classes:  # what was found should not have been looked for
+            further = self.derive(request, reason, more)
+            if further is None:
                 return reason, counts, NO_CLASSES
-            classes |= found
+            classes |= further
         return reason, counts, classes or NO_CLASSES
 
-    def of(
+    def derive(
         self, request: InferenceRequest, reason: str, counts: Mapping[str, int]
     ) -> frozenset[str] | None:
         """By what was found, and what is said of the call. None: it is restricted."""
-        found: frozenset[str] | None = NO_CLASSES
+        classes: frozenset[str] | None = NO_CLASSES
         if reason == "entities" or reason in self._categories:
             types = self._policies.find(request.tightening).profile.types
-            found = self._classes.of(counts, types | self._categories)
+            classes = self._classes.by_findings(counts, types | self._categories)
         elif reason not in ("clear", PUBLIC_MODEL):
-            return None  # guard: M7.unread -> found = NO_CLASSES
-        if found is None:
+            return None  # guard: M7.unread -> classes = NO_CLASSES
+        if classes is None:
             return None
         # guard: M7.masked-conversation
         if request.pseudonymise and self._taint.leaves_masked_alone(request, self.some):
-            return None if found else NO_CLASSES
-        # guard: M7.conversation-class -> return found | request.labels
-        return found | request.labels | self._taint.classes(request, self.some)
+            return None if classes else NO_CLASSES
+        # guard: M7.conversation-class -> return classes | request.labels
+        return classes | request.labels | self._taint.classes(request, self.some)
 
     def beyond(self, request: InferenceRequest, classes: frozenset[str]) -> CallerPolicy:
         """What restricts the caller's calls but for what puts them in these classes alone."""

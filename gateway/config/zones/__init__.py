@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Final
 
 from pydantic import (
-    BeforeValidator,
     Field,
-    InstanceOf,
     PlainSerializer,
+    PlainValidator,
     ValidationInfo,
     WithJsonSchema,
 )
@@ -56,8 +55,10 @@ class Zones:
 
 def _named(value: Any, info: ValidationInfo) -> Any:
     """Of a file, which has the zones that it states in its context."""
-    if not isinstance(value, str):
+    if isinstance(value, Zone):
         return value
+    if not isinstance(value, str):
+        raise ValueError("must be the name of one zone")
     stated = (ONPREM.name, CLOUD.name, *((info.context or {}).get(CONTEXT) or ()))
     if info.context is not None and value not in stated:
         raise ValueError(f"no zone {value!r}; {known(stated)}")
@@ -65,8 +66,8 @@ def _named(value: Any, info: ValidationInfo) -> Any:
 
 
 ZoneReference = Annotated[
-    InstanceOf[Zone],
-    BeforeValidator(_named),
+    Zone,
+    PlainValidator(_named),
     PlainSerializer(lambda zone: zone.name, return_type=str),
     WithJsonSchema({"type": "string", "examples": [ONPREM.name, CLOUD.name]}),
 ]

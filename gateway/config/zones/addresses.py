@@ -24,7 +24,7 @@ _HOSTS = (
     re.compile(r"(?:^|\.)aiplatform\.([a-z0-9-]+)\.rep\.googleapis\.com$"),
     re.compile(
         r"(?:^|\.)([a-z0-9]+)\.(?:api\.cognitive\.microsoft\.(?:com|us)|models\.ai\.azure\.com"
-        r"|inference\.(?:ai|ml)\.azure\.com|ml\.azure\.com)$"
+        r"|inference\.(?:ai|ml)\.azure\.com)$"
     ),
 )
 _LOCATION = re.compile(r"/locations/([a-z0-9-]+)(?:/|$)")
@@ -61,9 +61,11 @@ def refusal(zone: ZoneSettings, region: str) -> str:
         return "is spread over all regions" if zone.regions or zone.countries else ""
     if zone.regions and region not in zone.regions:
         return f"is in region {region}, and the zone has {', '.join(zone.regions)}"
-    country = countries().get(region)
-    if not zone.countries or country is None:
+    if not zone.countries or region in zone.regions:
         return ""
+    country = countries().get(region)
+    if country is None:
+        return f"is in region {region}, whose country is not known here; list it under regions"
     inside = all_countries((country,)) <= all_countries(zone.countries)
     where = "the EU" if country == EU else country
     return "" if inside else f"is in {where}, and the zone in {', '.join(zone.countries)}"
@@ -78,4 +80,6 @@ def profile_refusal(zone: ZoneSettings, model: str) -> str:
     if name == GLOBAL:
         return "is spread over all regions"
     spread = [r for r in countries() if r[-2] == "-" and r.startswith(_SPREAD[name])]
+    if name == "eu":  # without Zurich and London
+        spread = [r for r in spread if countries()[r] in all_countries((EU,))]
     return next((f"may answer where it {why}" for r in spread if (why := refusal(zone, r))), "")

@@ -53,7 +53,9 @@ class DataClasses:
             zones = zones & self.admitted.get(name, NOWHERE)
         return "+".join(ordered), zones
 
-    def of(self, types: Iterable[str], restricting: Container[str]) -> frozenset[str] | None:
+    def by_findings(
+        self, types: Iterable[str], restricting: Container[str]
+    ) -> frozenset[str] | None:
         """The classes of what was found. None: something of it is in no class, so that the call is
         restricted."""
         classes: frozenset[str] = frozenset()

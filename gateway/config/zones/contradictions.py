@@ -11,7 +11,7 @@ from gateway.config.sections.classify import ClassifySettings
 from gateway.config.sections.endpoints import EndpointSettings, TlsSettings
 from gateway.config.sections.models import ModelSettings
 from gateway.config.zones import RESERVED, Zones
-from gateway.config.zones.addresses import profile_refusal, refusal, regions
+from gateway.config.zones.addresses import countries, profile_refusal, refusal, regions
 from gateway.config.zones.sections import (
     ALWAYS_RESTRICTED,
     CLEAR,
@@ -72,7 +72,7 @@ def _check_zones(zones: Mapping[str, ZoneSettings]) -> None:
         if name == ONPREM.name:
             raise Contradiction(("zones", name), "is built in; a zone beside it is onprem-NAME")
         apart = ZoneSettings(countries=zone.countries)
-        for region in zone.regions:
+        for region in sorted(countries().keys() & zone.regions):
             if why := refusal(apart, region):
                 raise Contradiction(("zones", name, "regions"), f"{region} {why}")
 
