@@ -374,8 +374,7 @@ class Classifier:
             return UNDECLARED, NOTHING
         if model.public and request.tightening == NOT_TIGHTENED:  # guard: C16.key-floor minus 2
             # guard: C16.label-taint minus 1
-            stays = self.taint.source(request, "", self._classes.some)
-            return stays or PUBLIC_MODEL, NOTHING
+            return self.taint.source(request, "", self._classes.some) or PUBLIC_MODEL, NOTHING
         payload = request.payload
         if self._documents is not None:
             payload, _ = detach(payload)

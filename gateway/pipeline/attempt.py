@@ -269,7 +269,7 @@ class RunningAttempt(AttemptTimeout):
             # guard: B8.cloud-id without self.sent_as
             cleared = Cleared(zone, request, self.classification, self.decision, self.sent_as)
             return state.cloud.infer(cleared, self.served)
-        # guard: M3.queued-zone zone not in self.decision.zones -> False
+        # guard: M7.queued-zone zone not in self.decision.zones -> False
         if state.onprem is None or zone not in self.decision.zones:
             raise EgressForbidden(self.request.id)
         door = self.turn.door if self.turn is not None else None
