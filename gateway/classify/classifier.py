@@ -266,7 +266,7 @@ class Classifier:
         # guard: C18.masked-or-restricted
         if clear and complete and request.pseudonymise and self._stays_unmasked(request):
             clear, reason = False, TAINTED
-        classes = self._derived(request, reason, counts)
+        classes = self._derived(request, reason, counts) if self._classes.some else None
         if not clear or classes:
             self._taint(request, reason, classes)
         took_s, complete = self._clock() - started_s, clear and (complete or reason == PUBLIC_MODEL)
@@ -323,7 +323,7 @@ class Classifier:
         self, request: InferenceRequest, reason: str, counts: Mapping[str, int]
     ) -> frozenset[str] | None:
         try:
-            return self._classes.derive(request, reason, counts) if self._classes.some else None
+            return self._classes.derive(request, reason, counts)
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
             _failed(request, failure)
             return None
