@@ -137,6 +137,25 @@ def test_two_classes_admit_what_both_do_and_an_unknown_one_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("types", "classes"),
+    [
+        (["EMAIL_ADDRESS"], {"personal"}),
+        (["EMAIL_ADDRESS", "PHONE_NUMBER", "DATE_TIME"], {"personal", "internal"}),
+        (["EMAIL_ADDRESS", "US_SSN"], None),
+        (["US_SSN"], None),
+        (["DATE_TIME"], None),
+        ([], None),
+    ],
+)
+def test_what_restricts_and_is_of_no_class_is_restricted(
+    types: list[str], classes: set[str] | None
+) -> None:
+    made = config.parse(GOOD).data_classes()
+    by_findings = made.by_findings(types, {"EMAIL_ADDRESS", "PHONE_NUMBER", "US_SSN"})
+    assert by_findings == (None if classes is None else frozenset(classes))
+
+
+@pytest.mark.parametrize(
     ("before", "after", "why"),
     [
         ("zone: us,", "zone: uss,", "endpoints.us.zone: no zone 'uss'"),

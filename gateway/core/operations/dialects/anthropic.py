@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gateway.core.operations import json_schema
 from gateway.core.operations.capabilities import (
     is_formatted,
     is_given,
@@ -107,7 +108,7 @@ def _is_tool(tool: Any) -> bool:
         and isinstance(function.get("description", ""), str | None)
         and isinstance(function.get("strict"), bool | None)
         and (schema is None or _is_object(schema))
-        and (not function.get("strict") or _is_schema(schema, 0))
+        and (not function.get("strict") or _is_schema(json_schema.plain(schema), 0))
         and _is_cache_mark(tool.get("cache_control"))
     )
 
@@ -152,12 +153,16 @@ def _no_format(value: Any) -> bool:
         return True  # any JSON: it takes a schema
     stated = value.get("json_schema")
     schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not isinstance(schema, Mapping) or not _is_schema(schema, 0)
+    return not isinstance(schema, Mapping) or not _is_schema(json_schema.plain(schema), 0)
 
 
 def _is_schema(schema: Any, depth: int) -> bool:
     """Whether answers can be held to all that the schema says."""
-    if not isinstance(schema, Mapping) or depth > 32 or not schema.keys() <= _SCHEMA_KEYS:
+    if (
+        not isinstance(schema, Mapping)
+        or depth > json_schema.DEEPEST
+        or not schema.keys() <= _SCHEMA_KEYS
+    ):
         return False
     kinds = schema.get("type")
     objects = "properties" in schema or "object" in (kinds if isinstance(kinds, list) else [kinds])
