@@ -59,7 +59,7 @@ class ClassVerdicts:
             if reason == "clear":
                 return first, counts, classes
             further = self.derive(request, reason, more)
-            if further is None:
+            if further is None or further <= classes:
                 return reason, counts, NO_CLASSES
             classes |= further
         return reason, counts, classes or NO_CLASSES

@@ -182,7 +182,7 @@ def test_a_label_frees_nothing() -> None:
     assert Reading().whole("", labels=frozenset({"internal"}), labelled=True).stays
     reading = Reading()
     reading.words.fails_after = 0
-    assert reading.whole("x", labels=frozenset({"internal"})).stays
+    assert reading.first("x", labels=frozenset({"internal"})).stays
 
 
 def test_a_conversation_keeps_its_class() -> None:
