@@ -36,7 +36,7 @@ from gateway.classify.text.documents.attachments import detach
 from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, extract_texts
 from gateway.classify.verdicts.answers.verdicts import AnswerVerdicts
 from gateway.classify.verdicts.budget import ReadingBudget
-from gateway.classify.verdicts.classes import NO_CLASSES, ClassVerdicts
+from gateway.classify.verdicts.classes import NO_CLASSES, ClassVerdicts, failed
 from gateway.classify.verdicts.documents import DocumentVerdicts, ReadsDocuments
 from gateway.classify.verdicts.names import NameVerdicts
 from gateway.classify.verdicts.patterns import (
@@ -211,7 +211,7 @@ class Classifier:
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
             # guard: C14.error-restricts -> return self._classification(request, 'clear', {},
             #   started_s)
-            return self._classification(request, _failed(request, failure), {}, started_s)
+            return self._classification(request, failed(request, failure), {}, started_s)
         if isinstance(verdict, PendingScan):
             self._begun = _Begun(request, policy, started_s, verdict)
             return None
@@ -266,7 +266,11 @@ class Classifier:
         # guard: C18.masked-or-restricted
         if clear and complete and request.pseudonymise and self._stays_unmasked(request):
             clear, reason = False, TAINTED
-        classes = self._derived(request, reason, counts) if self._classes.some else None
+        classes: frozenset[str] | None = NO_CLASSES
+        if self._classes.some:
+            classes = self._classes.derive(request, reason, counts)
+            if clear and classes is None:  # guard: M7.underived
+                clear, reason = False, ScanFailed.reason
         if not clear or classes:
             self._taint(request, reason, classes)
         took_s, complete = self._clock() - started_s, clear and (complete or reason == PUBLIC_MODEL)
@@ -319,15 +323,6 @@ class Classifier:
             data_class="",
         )
 
-    def _derived(
-        self, request: InferenceRequest, reason: str, counts: Mapping[str, int]
-    ) -> frozenset[str] | None:
-        try:
-            return self._classes.derive(request, reason, counts)
-        except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
-            _failed(request, failure)
-            return None
-
     async def _beyond(self, request: InferenceRequest, policy: CallerPolicy) -> Verdict:
         return await self._settled(self._second_pass.whole(request, policy, self._clock()), request)
 
@@ -343,7 +338,7 @@ class Classifier:
         except NoScan as failure:
             reason = failure.reason
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
-            reason = _failed(request, failure)
+            reason = failed(request, failure)
         return reason, counts
 
     def _stays_unmasked(self, request: InferenceRequest) -> bool:
@@ -352,7 +347,7 @@ class Classifier:
         try:
             return self.taint.leaves_masked_alone(request, self._classes.some)
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
-            _failed(request, failure)
+            failed(request, failure)
             return True
 
     def _taint(
@@ -391,9 +386,3 @@ class Classifier:
     def looks_for(self, added: Tightening) -> bool:
         """Whether the scanners were built for all that this adds."""
         return self._policies.cover(added)
-
-
-def _failed(request: InferenceRequest, failure: Exception) -> str:
-    fields = logs.call_fields(request.record_id, request.record_trace)
-    log.error("classifying failed: %s", type(failure).__name__, extra=fields)
-    return ScanFailed.reason

@@ -7,16 +7,21 @@ nothing else is left: then these are all. What is found on the way adds classes,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from gateway.classify import ScanFailed
 from gateway.classify.categories import PREFIX
 from gateway.classify.conversations.taint import LABELLED, Taint
 from gateway.classify.verdicts.patterns import Verdict
 from gateway.classify.verdicts.policies import CallerPolicies, CallerPolicy
 from gateway.config import ClassifySettings
 from gateway.config.zones.admission import DataClasses
+from gateway.core.process import logs
 from gateway.core.types import PUBLIC_MODEL, Classification, InferenceRequest, Sensitivity, Zone
+
+log = logging.getLogger(__name__)
 
 NO_CLASSES: Final[frozenset[str]] = frozenset()
 
@@ -62,12 +67,24 @@ class ClassVerdicts:
             if further is None or further <= classes:
                 return reason, counts, NO_CLASSES
             classes |= further
+        if reason == "clear" and classes is None:
+            reason = ScanFailed.reason
         return reason, counts, classes or NO_CLASSES
 
     def derive(
         self, request: InferenceRequest, reason: str, counts: Mapping[str, int]
     ) -> frozenset[str] | None:
-        """By what was found, and what is said of the call. None: it is restricted."""
+        """By what was found, and what is said of the call. None: it is restricted, since nothing
+        tells its classes."""
+        try:
+            return self._derived(request, reason, counts)
+        except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
+            failed(request, failure)
+            return None
+
+    def _derived(
+        self, request: InferenceRequest, reason: str, counts: Mapping[str, int]
+    ) -> frozenset[str] | None:
         classes: frozenset[str] | None = NO_CLASSES
         if reason == "entities" or reason in self._categories:
             types = self._policies.find(request.tightening).profile.types
@@ -110,3 +127,10 @@ class ClassVerdicts:
             data_class=name,
             admitted=zones if within is None else zones & within,
         )
+
+
+def failed(request: InferenceRequest, failure: Exception) -> str:
+    """The reason of a verdict that met an error, which is logged without what it says."""
+    fields = logs.call_fields(request.record_id, request.record_trace)
+    log.error("classifying failed: %s", type(failure).__name__, extra=fields)
+    return ScanFailed.reason

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.classify import Restricting, ScanFailed
 from gateway.classify.classifier import Classifier
+from gateway.classify.conversations.taint import OwnMarks
 from gateway.classify.profile import ALWAYS, Profile
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
@@ -79,7 +80,7 @@ class Words:
 
 
 class Reading:
-    def __init__(self, classes: DataClasses = CLASSES) -> None:
+    def __init__(self, classes: DataClasses = CLASSES, marks: OwnMarks | None = None) -> None:
         self.words = Words()
         settings = ClassifySettings(memory=MemorySettings(verdicts=0), names={"engine": "off"})
         catalog = Catalog(
@@ -88,7 +89,9 @@ class Reading:
                 "public": CatalogModel("public", "generate", ("gpu",), public=True),
             }
         )
-        self.classifier = Classifier(settings, catalog, self.words, time.monotonic, classes=classes)
+        self.classifier = Classifier(
+            settings, catalog, self.words, time.monotonic, classes=classes, marks=marks
+        )
 
     def first(self, *texts: str, **changes: Any) -> Classification:
         self.request = request(*texts, **changes)
@@ -183,6 +186,26 @@ def test_a_label_frees_nothing() -> None:
     reading = Reading()
     reading.words.fails_after = 0
     assert reading.first("x", labels=frozenset({"internal"})).stays
+
+
+class BrokenMarks(OwnMarks):
+    """Fails from the second question on."""
+
+    asked_before = False
+
+    def holds_any(self, tenant: str) -> bool:
+        if self.asked_before:
+            raise OSError("the memory that workers share is gone")
+        self.asked_before = True
+        return False
+
+
+@pytest.mark.parametrize("text", ["nothing in it", "one EMAIL_ADDRESS"])
+def test_a_call_whose_conversation_cannot_be_asked_about_stays(text: str) -> None:
+    reading = Reading(marks=BrokenMarks(8, 60.0, time.monotonic, b"k" * 32))
+    found = reading.first(text)
+    assert found.stays
+    assert found.reason in ("failed", "entities")
 
 
 def test_a_conversation_keeps_its_class() -> None:
