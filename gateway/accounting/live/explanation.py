@@ -204,7 +204,7 @@ def endpoints(record: Mapping[str, Any]) -> Iterator[Document]:
 def _tried(attempt: Mapping[str, Any]) -> Document:
     return {
         "endpoint": attempt["endpoint"],
-        "zone": attempt["zone"],
+        "zone": words.drawn(attempt["zone"]),
         "result": attempt["result"],
         "words": words.result(attempt["result"]),
         "queued_ms": _ms(attempt["queued_s"]),

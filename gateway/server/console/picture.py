@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
+from gateway.accounting.live import words
 from gateway.accounting.live.decisions import CallFigures, Decisions
 from gateway.accounting.live.shares import Shares, alone, decision_id
 from gateway.accounting.spill import SpillStop
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
+from gateway.core.types import EVERYWHERE
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState, ModelState
 from gateway.pipeline.admission import Admission
@@ -154,10 +156,11 @@ class Picture:
 
 
 def _endpoint(name: str, state: EndpointState) -> Section:
+    zone, kind = state.settings.zone, state.settings.kind
     return {
         "name": name,
-        "zone": state.settings.zone.name,
-        "kind": state.settings.kind,
+        "zone": words.drawn(zone.name),
+        "kind": kind if zone in EVERYWHERE else f"{zone.name}, {kind}",
         "state": state_name(state.up, state.drained, state.in_flight, state.model_states),
         "up": state.up,
         "drained": state.drained,
