@@ -69,7 +69,7 @@ def test_a_call_that_is_not_clear_and_was_in_the_cloud_is_counted(
 )
 def test_a_call_of_a_class_is_counted_in_zones_that_do_not_admit_it(zone: str, leaked: int) -> None:
     tried = {**attempt("cloud"), "zone": zone}
-    graded = {"class": "personal", "admitted": ["eu"]}
+    graded: dict[str, Any] = {"class": "personal", "admitted": ["eu"]}
     made = seen(record([tried], sensitivity="restricted", **graded))
     assert made.restricted_in_cloud == leaked
     offline = RecordedCall(
