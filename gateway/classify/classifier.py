@@ -267,7 +267,7 @@ class Classifier:
         if clear and complete and request.pseudonymise and self._stays_unmasked(request):
             clear, reason = False, TAINTED
         classes: frozenset[str] | None = NO_CLASSES
-        if self._classes.some:
+        if self._classes.some or request.labels:  # guard: M7.label-without-classes minus 2
             classes = self._classes.derive(request, reason, counts)
             if clear and classes is None:  # guard: M7.underived
                 clear, reason = False, ScanFailed.reason

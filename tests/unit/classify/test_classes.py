@@ -244,6 +244,11 @@ def test_what_left_with_surrogates_leaves_with_none_for_no_class() -> None:
     assert (found.stays, found.reason) == (True, "entities")
 
 
+def test_a_label_of_a_class_that_the_settings_do_not_have_keeps_the_call() -> None:
+    """Such as that of a key that was issued for other settings."""
+    assert Reading(DataClasses()).whole("nothing", labels=frozenset({"personal"})).stays
+
+
 def test_without_classes_nothing_is_between() -> None:
     reading = Reading(DataClasses())
     assert reading.whole("an EMAIL_ADDRESS").admitted == frozenset()
