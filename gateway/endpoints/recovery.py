@@ -67,8 +67,8 @@ class Recovery:
         # guard: D1.recovery-wait -> most_s = 100000.0
         most_s = min(self._registry.health.restart_wait_s, request.deadline.remaining_s() - call_s)
         until_s, back = self._clock() + most_s, False
-        # guard: A1.expired-hope minus 3
         model, zones = request.model, request.zones
+        # guard: A1.expired-hope minus 3
         while not back and self._clock() < until_s and self.back_in_s(model, zones) is not None:
             left_s = until_s - self._clock()
             back = await self._wait(model, min(left_s, _RECHECK_S)) or any(
