@@ -22,6 +22,7 @@ from typing import Any
 from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.operations.registry import OPERATIONS
+from gateway.core.operations.spec import Translation
 from gateway.core.reply import (
     Frame,
     GrpcMessage,
@@ -140,7 +141,10 @@ def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
 def _pack_payload(payload: Payload) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     if isinstance(payload, DocumentCall):
         body = strictjson.dumps(payload.document)
-        return {"operation": payload.operation.name, "streamed": payload.streamed}, (body,)
+        document_head = {"operation": payload.operation.name, "streamed": payload.streamed}
+        if payload.translation is not None:
+            document_head["front"] = payload.translation.front
+        return document_head, (body,)
     head = {
         "inputs": [
             [t.name, t.datatype, t.shape, len(t.data), dict(t.parameters)] for t in payload.inputs
@@ -158,7 +162,10 @@ def _payload(head: dict[str, Any], tail: memoryview) -> Payload:
     streamed = bool(head["streamed"])
     if "operation" in head:
         document = strictjson.load_object(bytes(tail), _MAX_DEPTH)
-        return DocumentCall(OPERATIONS[head["operation"]], document, streamed)
+        translation = Translation(str(head["front"])) if "front" in head else None
+        return DocumentCall(
+            OPERATIONS[head["operation"]], document, streamed, translation=translation
+        )
     inputs, at = [], 0
     for name, datatype, shape, size, parameters in head["inputs"]:
         data = bytes(tail[at : at + int(size)])

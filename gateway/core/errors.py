@@ -363,3 +363,14 @@ class InternalError(GatewayError):
 
 class EgressForbidden(RuntimeError):
     """A restricted call reached the one door out of the premises."""
+
+
+def should_retry(error: GatewayError) -> bool:
+    """Whether the same call may fare better soon: a shed call that knows when, a 429, a server that
+    drains, and a failure of the endpoint that may be over in a moment where the gateway has not
+    made all the tries that it may (`routing.max_attempts`). Not after a caller's mistake; a 502
+    behind all of those, which a client's own would multiply; a passed deadline; and a restricted
+    call whose premises are down without a known end, which two quick retries cannot mend."""
+    if error.may_retry or isinstance(error, Saturated | UpstreamBusy | Draining):
+        return True
+    return isinstance(error, Shed) and error.retry_after_s is not None

@@ -53,6 +53,9 @@ class ServerEvent(NamedTuple):
         return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
+_BETWEEN = b"\n\ndata: "
+
+
 class ServerEvents(NamedTuple):
     """Some events of an OpenAI stream, one after the other, as they stand in it."""
 
@@ -65,6 +68,13 @@ class ServerEvents(NamedTuple):
     def framed(self) -> bytes:
         return self.text
 
+    def datas(self) -> list[bytes]:
+        """Of events without names, one by one."""
+        text = self.text
+        if b"\ndata: " in text.replace(_BETWEEN, b""):  # one of several lines
+            return [event.data for event in self.apart()]
+        return text.removeprefix(b"data: ").removesuffix(b"\n\n").split(_BETWEEN)
+
     def apart(self) -> list[ServerEvent]:
         """One by one."""
         return [_event(text) for text in self.text.split(b"\n\n")[:-1]]
@@ -73,7 +83,7 @@ class ServerEvents(NamedTuple):
 def _event(text: bytes) -> ServerEvent:
     """Out of one as `framed` writes it."""
     name, _, data = text.partition(b"data: ")
-    kind = name.removeprefix(b"event: ").rstrip().decode("utf-8", "replace")
+    kind = name.removeprefix(b"event: ").rstrip().decode("utf-8", "replace") if name else ""
     return ServerEvent(data.replace(b"\ndata: ", b"\n"), kind)
 
 
@@ -209,6 +219,7 @@ class Placement:
     pseudonymised: int = 0  # values that surrogates stood for
     limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
     unrestored: int = 0  # places where something of a surrogate is left in the answer
+    kind: str = ""  # of the endpoint
     data_class: str = ""  # between clear and restricted
 
 

@@ -9,15 +9,14 @@ from typing import Any, ClassVar, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
-from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.spec import OperationSpec, Translation
 from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
 from gateway.core.trace_context import UNTRACED, Untraced
 
 
 class WordEnum(enum.Enum):
-    """Of a closed set. A member is hashed as any object is, and `word` is its value as it stands:
-    `Enum` has functions in Python for both."""
+    """Of a closed set. `word` is a member's value: `Enum` hashes and reads it in Python."""
 
     __hash__ = object.__hash__
     word: str
@@ -80,6 +79,7 @@ class WireProtocol(WordEnum):
     KSERVE_REST = "kserve-rest"
     KSERVE_GRPC = "kserve-grpc"
     OPENAI = "openai"
+    ANTHROPIC = "anthropic"
 
 
 class Spill(WordEnum):
@@ -91,8 +91,7 @@ class Spill(WordEnum):
 
 Parameter = bool | int | float | str  # of a request or tensor of the Open Inference Protocol
 
-JsonDocument = dict[str, Any]
-"""A strictly parsed JSON object: unique keys, finite numbers, valid Unicode."""
+JsonDocument = dict[str, Any]  # strictly parsed: unique keys, finite numbers, valid Unicode
 
 
 @value
@@ -147,9 +146,9 @@ class DocumentCall:
     streamed: bool = False
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
     inexact: bool = False  # of token ids that do not say the text as it was written
+    translation: Translation | None = None  # where its caller speaks another API
     json_bytes: int = field(default=0, init=False, compare=False)
-    """Of `document` as JSON without spaces, where its reader has counted them; else 0, as in a copy
-    with another document."""
+    """Of `document` as JSON without spaces, where its reader counts them; 0 in changed copies."""
 
 
 Payload = TensorCall | DocumentCall
@@ -176,8 +175,7 @@ class Tightening:
 
 
 STRICTNESS = {None: 0, "patterns": 1, "balanced": 2, "strict": 3}
-NOT_TIGHTENED = Tightening()
-"""Whoever adds nothing has this very object, which takes no look at what is in it."""
+NOT_TIGHTENED = Tightening()  # of whoever adds nothing: compared by identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,11 +363,12 @@ class Decision:
 
 @value
 class Usage:
-    """Tokens of one call. `cached_tokens` are a part of the input."""
+    """Tokens of one call: `cached_tokens` are of the input, `reasoning_tokens` of the output."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @value

@@ -88,6 +88,7 @@ class ModelEpoch:
         self._limited = {
             (
                 candidate.endpoint.kind,
+                candidate.endpoint.operations,
                 candidate.served.lacks,
                 repr(candidate.served.refuses),
             ): candidate
@@ -112,6 +113,8 @@ class ModelEpoch:
         it keeps no reference."""
         payload = request.payload
         if isinstance(payload, DocumentCall):
+            if payload.translation is not None and payload.translation.unsaid:
+                return True  # guard: S13.epoch-unsaid
             for candidate in self._limited.values():  # guard: S10.epoch-needs
                 if lacking(request, candidate.endpoint, candidate.served) is not None:
                     return True

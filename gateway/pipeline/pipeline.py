@@ -209,6 +209,7 @@ class Pipeline:
             sum(classification.pseudonymised.values()) if classification.pseudonymised else 0,
             _NO_LIMITS if call.share is None else call.share.headers(),
             unrestored,
+            attempt.endpoint.kind,
             classification.data_class,
         )
         reply = InferenceReply(placement, frames)

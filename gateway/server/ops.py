@@ -24,6 +24,7 @@ from gateway.protocols import strictjson
 from gateway.protocols.http.head import route_path
 from gateway.protocols.oip import rest
 from gateway.server import Services, intake
+from gateway.server.anthropic.front import PATH, chat_call
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
@@ -192,6 +193,9 @@ def described(
     if (operation := by_path().get(path)) is not None:
         model, payload = read(operation, body, services.catalog)
         protocol = WireProtocol.OPENAI
+    elif path == PATH:
+        model, payload = chat_call(body, services.catalog)
+        protocol = WireProtocol.ANTHROPIC
     else:
         infers = infer_path(route_path(path.encode("ascii", "replace")))
         if infers is None:

@@ -53,7 +53,6 @@ from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.shadow import comparison
 from gateway.server import ops
 from gateway.server.kserve import front as kserve
-from gateway.server.openai import errors as openai_errors
 from gateway.server.openai import front as openai
 from tests.live import LiveGateway
 from tests.unit import harness
@@ -407,8 +406,8 @@ def test_retry_advice_is_what_the_page_says() -> None:
             if "__init__" in vars(kind):  # made of other things than a message and a time
                 continue
             told = (
-                openai_errors.should_retry(kind("x")),
-                openai_errors.should_retry(kind("x", retry_after_s=1.0)),
+                errors.should_retry(kind("x")),
+                errors.should_retry(kind("x", retry_after_s=1.0)),
             )
             assert told == {"no": (False, False), "yes": (True, True)}.get(row[3], (False, True))
 

@@ -73,6 +73,8 @@ CHAT: Final = OperationSpec(
         "prediction": ("prediction", is_set),
         "reasoning_effort": ("reasoning", is_set),
         "verbosity": ("reasoning", is_set),
+        "thinking": ("reasoning", is_given),  # as the Anthropic Messages API has it
+        "cache_control": PLAIN,
         "web_search_options": ("search", is_given),
     },
     needs=_needs,

@@ -16,11 +16,13 @@ from gateway.core.errors import (
     Saturated,
 )
 from gateway.core.operations.capabilities import REMEDIES
+from gateway.core.operations.dialects.fields import callers_field
 from gateway.core.operations.spec import CapabilityNeed
 from gateway.core.structs import value
 from gateway.core.types import (
     Classification,
     Decision,
+    DocumentCall,
     Endpoint,
     EndpointSnapshot,
     InferenceRequest,
@@ -190,7 +192,7 @@ class Policy:
             for state in states:
                 need = lacking(request, state.endpoint, state.served)
                 if need is not None and (state.endpoint.name, "capability") in vetoes:
-                    return _incapable(need)  # guard: S10.missing-field
+                    return _incapable(request, need)  # guard: S10.missing-field
         waits_s = [s.predicted_s for s in states if s.endpoint.zone.onprem and not s.room]
         waits_s += [
             s.back_in_s
@@ -239,12 +241,16 @@ def _too_late() -> DeadlineExceeded:
     return DeadlineExceeded("the latency budget was used up before the call was placed")
 
 
-def _incapable(need: CapabilityNeed) -> Incapable:
+def _incapable(request: InferenceRequest, need: CapabilityNeed) -> Incapable:
     remedy = REMEDIES.get(need.capability, "leave it out")
+    name, call = need.field, request.payload
+    translation = call.translation if isinstance(call, DocumentCall) else None
+    if translation is not None and need not in translation.unsaid:
+        name = callers_field(translation.front, name, translation.turns)
     refused = Incapable(
-        f"{need.field}: no endpoint that this call may go to offers {need.capability}; {remedy}"
+        f"{name}: no endpoint that this call may go to offers {need.capability}; {remedy}"
     )
-    refused.field = need.field
+    refused.field = name
     return refused
 
 

@@ -1,12 +1,6 @@
 """Errors in the shape of the OpenAI API: `{"error": {"message", "type", "param", "code"}}`.
 
-The SDKs map a failure to an exception by its status alone and obey `x-should-retry`. It says true
-only where the same call may fare better soon: a shed call that knows when, a 429, a server that
-drains, and a failure of the endpoint that may be over in a moment where the gateway has not made
-all the tries that it may (`routing.max_attempts`). It says false for a caller's mistake; for a 502
-behind all of those (a client's own would multiply them); for a passed deadline; and for a
-restricted call whose premises are down without a known end, since two quick retries cannot mend
-that.
+The SDKs map a failure to an exception by its status alone and obey `x-should-retry`.
 """
 
 from __future__ import annotations
@@ -15,16 +9,12 @@ import orjson
 
 from gateway.core.errors import (
     NOT_OFFERED,
-    Draining,
     Forbidden,
     GatewayError,
     Incapable,
     InvalidField,
-    Saturated,
-    Shed,
     Unauthenticated,
     UnknownModel,
-    UpstreamBusy,
     UpstreamRefused,
 )
 from gateway.core.types import JsonDocument
@@ -58,12 +48,6 @@ def in_openai_shape(body: bytes) -> bool:
         and isinstance(error := document.get("error"), dict)
         and isinstance(error.get("message"), str)
     )
-
-
-def should_retry(error: GatewayError) -> bool:
-    if error.may_retry or isinstance(error, Saturated | UpstreamBusy | Draining):
-        return True
-    return isinstance(error, Shed) and error.retry_after_s is not None
 
 
 def _type(error: GatewayError) -> str:

@@ -17,7 +17,14 @@ from starlette.routing import Route
 
 from gateway.auth import Caller
 from gateway.config.model_catalog import CatalogModel
-from gateway.core.errors import GatewayError, InternalError, UnknownModel, UnsupportedMedia
+from gateway.core.errors import (
+    GatewayError,
+    InternalError,
+    UnknownModel,
+    UnsupportedMedia,
+    should_retry,
+)
+from gateway.core.operations.chat import CHAT
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import FrameSource, InferenceReply, JsonBody, OneFrame, received
@@ -33,21 +40,22 @@ from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
 from gateway.protocols.http.head import name_in
 from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, intake
-from gateway.server.http import Call, Front, RequestHead, authenticate, request_exchange
+from gateway.server.http import (
+    EVENT_LINES,
+    Call,
+    Front,
+    RequestHead,
+    authenticate,
+    request_exchange,
+)
 from gateway.server.intake import RequestContext
 from gateway.server.openai.deployment_path import PREFIX, azure_operation
 from gateway.server.openai.documents import read
-from gateway.server.openai.errors import error_body, should_retry
+from gateway.server.openai.errors import error_body
 from gateway.server.openai.events import EventBytes
 from gateway.server.routes import endpoint
 
 _JSON = "application/json"
-_STREAMED = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",  # a proxy that buffers would hold the first token back
-}
-_EVENTS = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
 
 
 def front(services: Services) -> Front:
@@ -153,10 +161,12 @@ class _OpenAiRequestHead(RequestHead):
     def answer(
         self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
-        frames = reply.frames
+        frames, call = reply.frames, request.payload
         lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
-        if request.payload.streamed:
-            return exchange.stream(200, lines + _EVENTS, EventBytes(frames, self._operation))
+        if self._operation is CHAT and isinstance(call, DocumentCall):
+            lines += self.translation_line(call, reply.placement)
+        if call.streamed:
+            return exchange.stream(200, lines + EVENT_LINES, EventBytes(frames, self._operation))
         frame = frames.take() if isinstance(frames, OneFrame) else None
         if not isinstance(frame, JsonBody):
             return _read_on(exchange, lines, frames)

@@ -181,7 +181,15 @@ class ChoiceEvents:
                 made[key] = value if key in UNCHANGED_KEYS else self._strings(value)
         if choice.get("finish_reason") is not None:
             self._finish(made, index, visited, before)
+        elif isinstance(delta := choice.get("delta"), dict) and delta.get("tool_calls"):
+            self._end_texts(index, visited, before)
         return made
+
+    def _end_texts(self, index: Any, visited: set[Path], before: list[ServerEvent]) -> None:
+        """What is said before calls of tools is over when the first of them begins."""
+        for path in [p for p in self._channels if p[0] == index and p not in visited]:
+            if "tool_calls" not in path:
+                before += self._let_go(path)
 
     def _finish(
         self, made: JsonDocument, index: Any, visited: set[Path], before: list[ServerEvent]
@@ -209,7 +217,10 @@ class ChoiceEvents:
                 visited.add(path)
                 return channel.feed(value)
             case dict():
-                return {k: self._pieces(v, (*path, k), chunk, visited) for k, v in value.items()}
+                return {
+                    k: v if k in UNCHANGED_KEYS else self._pieces(v, (*path, k), chunk, visited)
+                    for k, v in value.items()
+                }
             case list():
                 return [
                     self._pieces(v, (*path, _index(v, at)), chunk, visited)

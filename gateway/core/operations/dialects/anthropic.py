@@ -11,70 +11,65 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gateway.core.operations import json_schema
 from gateway.core.operations.capabilities import (
     is_formatted,
     is_given,
     is_set,
     other_than,
 )
+from gateway.core.operations.dialects.anthropic_schemas import is_enforced
+from gateway.core.operations.dialects.chats import (
+    DATA_URL,
+    MOST,
+    SYSTEM,
+    is_blank,
+    is_function,
+    is_tool_call,
+    named_choice,
+    no_count,
+    no_stream_options,
+    outside,
+)
+from gateway.core.operations.json_schema import is_accepted
 from gateway.core.operations.spec import CapabilityNeed, Row
 
 OFFERED: Final = frozenset({"tools", "structured_output", "parts", "reasoning"})
 """Capabilities that it has words for, if not for all that each can hold."""
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 PDF: Final = "application/pdf"
-DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
-SYSTEM: Final = frozenset({"system", "developer"})
 THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
 """The fields of blocks that tell what a model thought."""
 _SPEAKERS: Final = frozenset({*SYSTEM, "user", "assistant"})
 _EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+_THINKING: Final[Mapping[str, tuple[str, ...]]] = {
+    "adaptive": ("display",),
+    "enabled": ("budget_tokens", "display"),
+    "between_tools": (),
+    "disabled": (),
+}
+_LEAST_BUDGET: Final = 1024
 _FORCES: Final = ("required", "function")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LONGEST_USER: Final = 256
 _TEXTS: Final = frozenset({"text", "refusal"})
 _KEYS: Final = {
-    "text": frozenset({"type", "text", "cache_control"}),
+    "text": frozenset({"type", "text", "cache_control", "document"}),
     "refusal": frozenset({"type", "refusal"}),
     "image_url": frozenset({"type", "image_url", "cache_control"}),
-    "file": frozenset({"type", "file", "cache_control"}),
+    "file": frozenset({"type", "file", "cache_control", "context"}),
 }
+_MARK: Final = frozenset({"cache_control"})
 _MESSAGE_KEYS: Final = frozenset({"role", "content", "cache_control"})
 _ROLE_KEYS: Final = {
     "user": _MESSAGE_KEYS,
     "system": _MESSAGE_KEYS,
     "developer": _MESSAGE_KEYS,
     "assistant": _MESSAGE_KEYS | {"tool_calls", "refusal", "reasoning_content", "thinking_blocks"},
-    "tool": _MESSAGE_KEYS | {"tool_call_id"},
+    "tool": _MESSAGE_KEYS | {"tool_call_id", "is_error"},
 }
-_CALL_KEYS: Final = frozenset({"id", "type", "function", "index"})
-_FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
-"""With what the openai SDK adds to a call that it has read."""
-_SCHEMA_KEYS: Final = frozenset(
-    ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
-     "allOf", "$ref", "$defs", "definitions", "description", "title", "default", "format",
-     "minItems")
-)  # fmt: skip
-_FORMATS: Final = frozenset(
-    ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
-)
 
 
-def is_blank(text: Any) -> bool:
-    """Of a string: it has no more than white space."""
-    return not text or text.isspace()
-
-
-def _outside(value: Any) -> bool:
-    return value is not None and (type(value) not in (int, float) or not 0 <= value <= 1)
-
-
-def _no_top_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or value < -1)
-
-
-def _no_stops(value: Any) -> bool:
+def no_blank_stops(value: Any) -> bool:
     if value is None:
         return False
     stops = value if isinstance(value, list) else [value]
@@ -85,10 +80,16 @@ def _no_user(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and len(value) <= _LONGEST_USER)
 
 
-def _no_stream_options(value: Any) -> bool:
-    return isinstance(value, Mapping) and any(
-        option and name != "include_usage" for name, option in value.items()
-    )
+def _no_thinking(value: Any) -> bool:
+    if value is None:
+        return False
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    keys = _THINKING.get(kind) if isinstance(kind, str) else None
+    if keys is None or not value.keys() <= {"type", *keys}:
+        return True
+    budget = value.get("budget_tokens", None if kind == "enabled" else _LEAST_BUDGET)
+    shown = value.get("display") in (None, "summarized", "omitted")
+    return not shown or type(budget) is not int or budget < _LEAST_BUDGET
 
 
 def _no_tools(value: Any) -> bool:
@@ -96,32 +97,25 @@ def _no_tools(value: Any) -> bool:
 
 
 def _is_tool(tool: Any) -> bool:
-    if not isinstance(tool, Mapping) or tool.get("type") != "function":
+    if not is_function(tool, _is_name) or not is_cache_mark(tool.get("cache_control")):
         return False
-    function = tool.get("function")
-    if not isinstance(function, Mapping) or not _is_name(function.get("name")):
-        return False
-    schema = function.get("parameters")
-    return (
-        tool.keys() <= {"type", "function", "cache_control"}
-        and function.keys() <= {"name", "description", "parameters", "strict"}
-        and isinstance(function.get("description", ""), str | None)
-        and isinstance(function.get("strict"), bool | None)
-        and (schema is None or _is_object(schema))
-        and (not function.get("strict") or _is_schema(json_schema.plain(schema), 0))
-        and _is_cache_mark(tool.get("cache_control"))
-    )
+    function = tool["function"]
+    return not function.get("strict") or is_accepted(function.get("parameters"), is_enforced)
+
+
+def _is_tool_call(call: Any) -> bool:
+    return is_tool_call(call, _is_name, _MARK) and is_cache_mark(call.get("cache_control"))
 
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def _is_object(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and schema.get("type", "object") == "object"
+def _no_cache_mark(value: Any) -> bool:
+    return not is_cache_mark(value)
 
 
-def _is_cache_mark(value: Any) -> bool:
+def is_cache_mark(value: Any) -> bool:
     if value is None:
         return True
     return (
@@ -135,81 +129,45 @@ def _is_cache_mark(value: Any) -> bool:
 def _no_tool_choice(value: Any) -> bool:
     if value is None or value in ("none", "auto", "required"):
         return False
-    if not isinstance(value, Mapping) or value.keys() != {"type", "function"}:
-        return True
-    function = value["function"]
-    return not (
-        value["type"] == "function"
-        and isinstance(function, Mapping)
-        and function.keys() == {"name"}
-        and _is_name(function["name"])
-    )
+    return not _is_name(named_choice(value))
 
 
-def _no_format(value: Any) -> bool:
+def no_format(value: Any) -> bool:
     if not is_formatted(value):
         return False
     if not isinstance(value, Mapping) or value.get("type") != "json_schema":
         return True  # any JSON: it takes a schema
     stated = value.get("json_schema")
     schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not isinstance(schema, Mapping) or not _is_schema(json_schema.plain(schema), 0)
-
-
-def _is_schema(schema: Any, depth: int) -> bool:
-    """Whether answers can be held to all that the schema says."""
-    if (
-        not isinstance(schema, Mapping)
-        or depth > json_schema.DEEPEST
-        or not schema.keys() <= _SCHEMA_KEYS
-    ):
-        return False
-    kinds = schema.get("type")
-    objects = "properties" in schema or "object" in (kinds if isinstance(kinds, list) else [kinds])
-    if objects and schema.get("additionalProperties") is not False:
-        return False
-    if schema.get("format", "uuid") not in _FORMATS or schema.get("minItems", 0) not in (0, 1):
-        return False
-    inner: list[Any] = []
-    for key in ("properties", "$defs", "definitions"):
-        value = schema.get(key, {})
-        if not isinstance(value, Mapping):
-            return False
-        inner.extend(value.values())
-    for key in ("anyOf", "allOf"):
-        value = schema.get(key, [])
-        if not isinstance(value, list):
-            return False
-        inner.extend(value)
-    if "items" in schema:
-        inner.append(schema["items"])
-    return all(_is_schema(each, depth + 1) for each in inner)
+    return not is_accepted(schema, is_enforced)
 
 
 _FIELDS: Final[Mapping[str, Row]] = {
-    "temperature": ("sampling", _outside),
-    "top_p": ("sampling", _outside),
-    "top_k": ("sampling", _no_top_k),
+    "temperature": ("sampling", outside(0, 1)),
+    "top_p": ("sampling", outside(0, 1)),
+    "top_k": ("sampling", no_count(-1, MOST)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", other_than(0)),
     "frequency_penalty": ("sampling", other_than(0)),
     "repetition_penalty": ("sampling", other_than(1)),
     "seed": ("sampling", is_given),
-    "stop": ("sampling", _no_stops),
+    "stop": ("sampling", no_blank_stops),
     "n": ("choices", other_than(1)),
     "user": ("other", _no_user),
     "safety_identifier": ("other", _no_user),
     "store": ("state", is_set),
     "service_tier": ("other", other_than("auto", "default")),
-    "stream_options": ("other", _no_stream_options),
+    "stream_options": ("other", no_stream_options),
     "tools": ("other", _no_tools),
     "functions": ("other", is_set),
     "tool_choice": ("other", _no_tool_choice),
     "function_call": ("other", is_given),
     "parallel_tool_calls": ("other", other_than(True, False)),
     "max_tool_calls": ("other", is_given),
-    "response_format": ("other", _no_format),
+    "response_format": ("other", no_format),
     "reasoning_effort": ("other", other_than("none", *_EFFORTS)),
+    "thinking": ("other", _no_thinking),
+    "cache_control": ("other", _no_cache_mark),
     "verbosity": ("other", other_than("medium")),
 }
 """The capability that a field needs, and for which of its values."""
@@ -230,13 +188,17 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
         or is_limited(document.get("top_k"))
         or _forces_tool(document.get("tool_choice"))
     ):
-        yield CapabilityNeed("other", "reasoning_effort")
+        yield CapabilityNeed("other", "thinking" if "thinking" in document else "reasoning_effort")
     yield from _message_needs(document.get("messages"))
 
 
 def thinks(document: Mapping[str, Any]) -> bool:
-    """Whether the caller asks for thinking before the answer."""
-    return document.get("reasoning_effort") in _EFFORTS
+    """Whether the caller asks for thinking before the answer: by `thinking` where the call has it,
+    which is then apart from the effort."""
+    if "thinking" not in document:
+        return document.get("reasoning_effort") in _EFFORTS
+    stated = document["thinking"]
+    return isinstance(stated, Mapping) and stated.get("type") in ("adaptive", "enabled")
 
 
 def is_limited(top_k: Any) -> bool:
@@ -277,7 +239,7 @@ def _one_message_needs(
     for key, value in message.items():
         if value and key not in spoken:
             yield CapabilityNeed("other", f"{where}.{key}")
-    if not _is_cache_mark(message.get("cache_control")):
+    if not is_cache_mark(message.get("cache_control")):
         yield CapabilityNeed("other", f"{where}.cache_control")
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
         yield CapabilityNeed("other", f"{where}.tool_call_id")
@@ -289,7 +251,7 @@ def _one_message_needs(
     if role == "assistant" and not _are_signed(message):
         yield CapabilityNeed("other", f"{where}.reasoning_content")
     if not content:
-        if not (calls or refusal or role == "tool"):
+        if not (calls or refusal or role == "tool" or message.get("thinking_blocks")):
             yield CapabilityNeed("other", f"{where}.content")
     elif isinstance(content, str):
         if is_blank(content):
@@ -313,46 +275,29 @@ def _is_thought(block: Any) -> bool:
     fields = THOUGHTS.get(kind) if isinstance(kind, str) else None
     if fields is None or not block.keys() <= {"type", "index", *fields}:
         return False
-    return all(isinstance(block.get(name), str) for name in fields)
-
-
-def _is_tool_call(call: Any) -> bool:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    return (
-        isinstance(function, Mapping)
-        and call.keys() <= _CALL_KEYS
-        and function.keys() <= _FUNCTION_KEYS
-        and call.get("type", "function") == "function"
-        and isinstance(call.get("id"), str)
-        and call["id"] != ""
-        and _is_name(function.get("name"))
-        and is_input(function.get("arguments"))
-    )
-
-
-def is_input(arguments: Any) -> bool:
-    """Whether a tool call's arguments are the JSON of an object, or none at all."""
-    if arguments is None or arguments == "":
-        return True
-    import orjson  # who only measures models has none
-
-    try:
-        return isinstance(arguments, str) and isinstance(orjson.loads(arguments), dict)
-    except orjson.JSONDecodeError:
-        return False
+    return all(isinstance(block.get(name), str) for name in fields) and block[fields[-1]] != ""
 
 
 def _is_part(part: Any, role: str) -> bool:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind not in _KEYS or any(v and key not in _KEYS[kind] for key, v in part.items()):
+    if not isinstance(kind, str) or kind not in _KEYS:
         return False
-    if not _is_cache_mark(part.get("cache_control")):
+    if any(v and key not in _KEYS[kind] for key, v in part.items()):
+        return False
+    if not is_cache_mark(part.get("cache_control")):
         return False
     if kind in _TEXTS:
         text = part.get(kind)
         spoken = kind == "text" or role == "assistant"
-        return spoken and isinstance(text, str) and not is_blank(text)
+        return (
+            spoken
+            and isinstance(text, str)
+            and not is_blank(text)
+            and (not part.get("document") or _is_text_document(part["document"], role))
+        )
     if role not in ("user", "tool"):
+        return False
+    if not isinstance(part.get("context"), str | None):
         return False
     return _is_image(part.get(kind)) if kind == "image_url" else _is_file(part.get(kind))
 
@@ -367,12 +312,22 @@ def _is_image(image: Any) -> bool:
 
 
 def _is_file(file: Any) -> bool:
-    if not isinstance(file, Mapping) or not isinstance(url := file.get("file_data"), str):
+    if not isinstance(file, Mapping) or not isinstance(file.get("filename"), str | None):
         return False
-    data, name = DATA_URL.match(url), file.get("filename")
+    url = file.get("file_url")
+    if url is not None:
+        keys = {"file_url", "filename"}
+        return isinstance(url, str) and url.startswith("https://") and file.keys() <= keys
+    url = file.get("file_data")
+    data = DATA_URL.match(url) if isinstance(url, str) else None
+    return data is not None and data[1] == PDF and file.keys() <= {"file_data", "filename"}
+
+
+def _is_text_document(stated: Any, role: str) -> bool:
+    """Of a text that is a document: its title and what it is, both if they are known."""
     return (
-        data is not None
-        and data[1] == PDF
-        and isinstance(name, str | None)
-        and file.keys() <= {"file_data", "filename"}
+        role in ("user", "tool")
+        and isinstance(stated, Mapping)
+        and stated.keys() <= {"type", "title", "context"}
+        and all(isinstance(value, str) for value in stated.values())
     )

@@ -242,7 +242,7 @@ def _writer(
         document=call.document,
         prompts=prompt_request.prompts if prompt_request.echo else (),
         n=prompt_request.n,
-        include_usage=prompt_request.include_usage,
+        include_usage=prompt_request.include_usage or call.translation is not None,
     )
     if call.operation is RESPONSES:
         return ResponsesWriter(answer)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.core import ambient
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import MalformedBody, UpstreamFailed
 from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.openai import failures
+from gateway.endpoints.connectors.openai.dialects.completions import count, head, unknown_block
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
 
@@ -23,6 +23,7 @@ FINISHES: Final = {
     "refusal": "content_filter",
 }
 """Why an answer ends, in either dialect."""
+_ONLY_THERE: Final = frozenset({"stop_sequence", "pause_turn", "model_context_window_exceeded"})
 
 
 def completion(body: bytes, words: ProviderWords) -> JsonDocument:
@@ -38,32 +39,32 @@ def completion(body: bytes, words: ProviderWords) -> JsonDocument:
     if message.get("type") != "message" or not isinstance(content, list):
         raise UpstreamFailed("the endpoint answered with something that is no message")
     return {
-        **head(message, "chat.completion"),
+        **head("chat.completion", message.get("id"), message.get("model")),
         "choices": [
             {
                 "index": 0,
                 "message": _message(content, refusal(message)),
                 "logprobs": None,
-                "finish_reason": finish(message.get("stop_reason")),
+                **ending(message),
             }
         ],
         "usage": usage_document(usage if isinstance(usage, dict) else {}),
     }
 
 
-def head(message: Mapping[str, Any], kind: str) -> JsonDocument:
-    """What every completion and every chunk begins with."""
-    return {
-        "id": message.get("id"),
-        "object": kind,
-        "created": int(ambient.wall_s()),
-        "model": message.get("model"),
-    }
-
-
-def finish(reason: Any) -> str:
-    """A reason that nobody knows ends the answer as any other."""
-    return FINISHES.get(reason, "stop") if isinstance(reason, str) else "stop"
+def ending(document: Mapping[str, Any]) -> JsonDocument:
+    """Why an answer ends, as a choice says it. A reason that a chat has no word for stands beside
+    it under OpenRouter's name, and the sequence that stopped it under vLLM's. A reason that nobody
+    knows ends the answer as any other."""
+    reason, stopped = document.get("stop_reason"), document.get("stop_sequence")
+    if not isinstance(reason, str) or reason not in FINISHES:
+        return {"finish_reason": "stop"}
+    made: JsonDocument = {"finish_reason": FINISHES[reason]}
+    if reason in _ONLY_THERE:
+        made["native_finish_reason"] = reason
+    if isinstance(stopped, str):
+        made["stop_reason"] = stopped
+    return made
 
 
 def refusal(document: Mapping[str, Any]) -> str | None:
@@ -75,29 +76,24 @@ def refusal(document: Mapping[str, Any]) -> str | None:
 
 def usage_document(usage: Mapping[str, Any]) -> JsonDocument:
     """The input there is what was neither read from the cache nor written to it."""
-    cached = _count(usage, "cache_read_input_tokens")
-    given = _count(usage, "input_tokens") + _count(usage, "cache_creation_input_tokens") + cached
-    written = _count(usage, "output_tokens")
+    cached = count(usage, "cache_read_input_tokens")
+    stored = count(usage, "cache_creation_input_tokens")
+    given = count(usage, "input_tokens") + stored + cached
+    written = count(usage, "output_tokens")
+    parts = {"cached_tokens": cached}
+    if stored:
+        parts["cache_creation_tokens"] = stored
     made: JsonDocument = {
         "prompt_tokens": given,
         "completion_tokens": written,
         "total_tokens": given + written,
-        "prompt_tokens_details": {"cached_tokens": cached},
+        "prompt_tokens_details": parts,
     }
     details = usage.get("output_tokens_details")
     if isinstance(details, dict):
-        thought = _count(details, "thinking_tokens")
+        thought = count(details, "thinking_tokens")
         made["completion_tokens_details"] = {"reasoning_tokens": thought}
     return made
-
-
-def unknown_block() -> UpstreamFailed:
-    return UpstreamFailed("the endpoint's answer has a block that a chat has no words for")
-
-
-def _count(usage: Mapping[str, Any], name: str) -> int:
-    count = usage.get(name)
-    return count if type(count) is int and count > 0 else 0
 
 
 def _message(content: list[Any], refused: str | None) -> JsonDocument:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import orjson
-
-from gateway.core.operations import json_schema, tokens
-from gateway.core.operations.dialects.anthropic import (
-    DATA_URL,
-    SYSTEM,
-    THOUGHTS,
-    is_limited,
-    thinks,
-)
+from gateway.core.operations import tokens
+from gateway.core.operations.dialects.anthropic import THOUGHTS, is_limited, thinks
+from gateway.core.operations.dialects.chats import DATA_URL, SYSTEM
+from gateway.core.operations.json_schema import plain, titled
 from gateway.core.types import JsonDocument, ServedModel
 
 Block = dict[str, Any]
@@ -24,19 +17,11 @@ _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _ID_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
-def request_body(document: JsonDocument, served: ServedModel, streamed: bool) -> bytes:
-    """The JSON of a chat of which everything has words here."""
-    try:
-        return orjson.dumps(_request(document, served, streamed, orjson.Fragment))
-    except TypeError:  # integers beyond 64 bits, which orjson refuses
-        made = _request(document, served, streamed, json.loads)
-        return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _request(
+def request(
     document: JsonDocument, served: ServedModel, streamed: bool, as_json: Callable[[str], Any]
 ) -> JsonDocument:
-    """`as_json`: what a tool call's arguments become, which are JSON already."""
+    """Of a chat of which everything has words here. `as_json`: what a tool call's arguments become,
+    which are JSON already."""
     get = document.get
     made: JsonDocument = {
         "model": served.model,
@@ -64,18 +49,31 @@ def _request(
         made["metadata"] = {"user_id": user}
     if tier := get("service_tier"):
         made["service_tier"] = _TIERS[tier]
+    if mark := get("cache_control"):
+        made["cache_control"] = mark
     output: JsonDocument = {}
-    if thinks(document):
-        made["thinking"] = {"type": "adaptive"}
-        output["effort"] = get("reasoning_effort")
-    elif get("reasoning_effort") == "none":
-        made["thinking"] = {"type": "disabled"}
+    effort = get("reasoning_effort")
+    thinking = _thinking(document)
+    if thinking is not None:
+        made["thinking"] = thinking
+    if effort not in (None, "none"):
+        output["effort"] = effort
     shape = get("response_format")
     if shape and shape["type"] == "json_schema":
-        output["format"] = {"type": "json_schema", "schema": _schema(shape["json_schema"])}
+        output["format"] = {"type": "json_schema", "schema": titled(shape["json_schema"])}
     if output:
         made["output_config"] = output
     return made
+
+
+def _thinking(document: JsonDocument) -> JsonDocument | None:
+    """As the call states it, or by its effort where it does not speak of thinking."""
+    if "thinking" in document:
+        stated: JsonDocument | None = document["thinking"]
+        return stated
+    if thinks(document):
+        return {"type": "adaptive"}
+    return {"type": "disabled"} if document.get("reasoning_effort") == "none" else None
 
 
 def _add_sampling(made: JsonDocument, document: JsonDocument) -> None:
@@ -117,6 +115,8 @@ def _blocks(message: JsonDocument, as_json: Callable[[str], Any]) -> list[Block]
         result: Block = {"type": "tool_result", "tool_use_id": _call_id(message["tool_call_id"])}
         if content:
             result["content"] = content if isinstance(content, str) else _parts(content)
+        if message.get("is_error"):
+            result["is_error"] = True
         blocks = [result]
     else:
         blocks = [_thought(block) for block in message.get("thinking_blocks") or ()]
@@ -142,14 +142,20 @@ def _parts(content: Any) -> list[Block]:
 
 def _part(part: JsonDocument) -> Block:
     kind = part["type"]
-    if kind in ("text", "refusal"):
-        block: Block = {"type": "text", "text": part[kind]}
+    if stated := part.get("document"):
+        source = {"type": "text", "media_type": "text/plain", "data": part["text"]}
+        block: Block = {**stated, "type": "document", "source": source}
+    elif kind in ("text", "refusal"):
+        block = {"type": "text", "text": part[kind]}
     elif kind == "image_url":
         block = {"type": "image", "source": _source(part["image_url"]["url"])}
     else:
-        block = {"type": "document", "source": _source(part["file"]["file_data"])}
-        if name := part["file"].get("filename"):
+        file = part["file"]
+        block = {"type": "document", "source": _source(file.get("file_url") or file["file_data"])}
+        if name := file.get("filename"):
             block["title"] = name
+        if context := part.get("context"):
+            block["context"] = context
     if mark := part.get("cache_control"):
         block["cache_control"] = mark
     return block
@@ -164,12 +170,15 @@ def _source(url: str) -> JsonDocument:
 
 def _tool_use(call: JsonDocument, as_json: Callable[[str], Any]) -> Block:
     function = call["function"]
-    return {
+    made: Block = {
         "type": "tool_use",
         "id": _call_id(call["id"]),
         "name": function["name"],
         "input": as_json(arguments) if (arguments := function.get("arguments")) else {},
     }
+    if mark := call.get("cache_control"):
+        made["cache_control"] = mark
+    return made
 
 
 def _call_id(given: str) -> str:
@@ -185,7 +194,7 @@ def _tool(tool: JsonDocument) -> JsonDocument:
         made["description"] = description
     schema = function.get("parameters") or {}
     if function.get("strict"):
-        schema, made["strict"] = json_schema.plain(schema), True
+        schema, made["strict"] = plain(schema), True
     made["input_schema"] = {"type": "object", **schema}
     if mark := tool.get("cache_control"):
         made["cache_control"] = mark
@@ -202,13 +211,3 @@ def _tool_choice(choice: Any, parallel: bool | None) -> JsonDocument | None:
     if parallel is False and made["type"] != "none":
         return {**made, "disable_parallel_tool_use": True}
     return made if choice is not None else None
-
-
-def _schema(stated: JsonDocument) -> JsonDocument:
-    """With its name and its description, which have no fields of their own there."""
-    schema, words = json_schema.plain(stated["schema"]), stated.get("description")
-    made = {"title": name, **schema} if (name := stated.get("name")) else dict(schema)
-    if words:
-        own = schema.get("description")
-        made["description"] = f"{words}\n\n{own}" if own else words
-    return made
