@@ -111,6 +111,9 @@ def _check_authority(
 
 
 def _check_regions(name: str, endpoint: EndpointSettings, zone: ZoneSettings) -> None:
+    aws = endpoint.credential and endpoint.credential.aws
+    if aws and aws.region and (why := refusal(zone, aws.region)):  # guard: M8.signing-region
+        raise Contradiction(("endpoints", name, "credential", "aws", "region"), why)
     for key, host, address in endpoint.hosts():
         for region in sorted(regions(host, address)):
             if why := refusal(zone, region):  # guard: M8.region

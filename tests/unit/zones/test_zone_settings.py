@@ -26,6 +26,7 @@ endpoints:
   gpu: {kind: triton, zone: onprem, grpc: "127.0.0.1:8001"}
   lab: {kind: openai, zone: onprem-lab, url: "http://127.0.0.1:9000"}
   eu: {kind: openai, provider: bedrock, zone: eu,
+       credential: {aws: {file: keys, region: eu-central-1}},
        url: "https://bedrock-runtime.eu-central-1.amazonaws.com"}
   us: {kind: openai, zone: us, url: "https://bedrock-runtime.us-east-1.amazonaws.com"}
   out: {kind: openai, zone: cloud, url: "https://api.example.com"}
@@ -271,6 +272,11 @@ def test_a_zone_has_no_address_elsewhere(zone: dict[str, Any], region: str, refu
     assert bool(addresses.refusal(ZoneSettings.model_validate(zone), region)) is refused
 
 
+def test_a_region_that_requests_are_signed_for_is_in_the_zone() -> None:
+    told = refused("{file: keys, region: eu-central-1}", "{file: keys, region: us-west-2}")
+    assert "endpoints.eu.credential.aws.region: is in region us-west-2" in told
+
+
 def test_an_endpoint_elsewhere_is_refused_with_its_line() -> None:
     told = refused("eu-central-1.amazonaws.com", "us-east-1.amazonaws.com")
-    assert told.startswith("f.yaml:14: endpoints.eu.url: bedrock-runtime.us-east-1.amazonaws.com")
+    assert told.startswith("f.yaml:15: endpoints.eu.url: bedrock-runtime.us-east-1.amazonaws.com")
