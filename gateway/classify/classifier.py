@@ -272,7 +272,7 @@ class Classifier:
             if clear and classes is None:  # guard: M7.underived
                 clear, reason = False, ScanFailed.reason
         if not clear or classes:
-            self._taint(request, reason, classes)
+            self.mark_restricted(request, reason, classes)
         took_s, complete = self._clock() - started_s, clear and (complete or reason == PUBLIC_MODEL)
         if classes:
             return self._classes.graded(request, classes, reason, counts, took_s, complete)
@@ -306,7 +306,7 @@ class Classifier:
         if reason == "clear" and request.pseudonymise and self._stays_unmasked(request):
             reason, classes = TAINTED, NO_CLASSES
         if reason != "clear":
-            self._taint(request, reason, classes)
+            self.mark_restricted(request, reason, classes)
         took_s = classification.classify_s + self._clock() - started_s
         if classes:
             # guard: M7.shrinking classification.admitted -> None
@@ -350,8 +350,8 @@ class Classifier:
             failed(request, failure)
             return True
 
-    def _taint(
-        self, request: InferenceRequest, reason: str, classes: frozenset[str] | None
+    def mark_restricted(
+        self, request: InferenceRequest, reason: str, classes: frozenset[str] | None = None
     ) -> None:
         if request.explained or request.surrogates:
             return

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.spec import OperationSpec, Translation
 from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
@@ -74,8 +75,6 @@ class Outcome(WordEnum):
 
 
 class WireProtocol(WordEnum):
-    """The protocol in which the caller spoke."""
-
     KSERVE_REST = "kserve-rest"
     KSERVE_GRPC = "kserve-grpc"
     OPENAI = "openai"
@@ -147,6 +146,7 @@ class DocumentCall:
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
     inexact: bool = False  # of token ids that do not say the text as it was written
     translation: Translation | None = None  # where its caller speaks another API
+    files: tuple[UploadedFile, ...] = field(default=(), repr=False)
     json_bytes: int = field(default=0, init=False, compare=False)
     """Of `document` as JSON without spaces, where its reader counts them; 0 in changed copies."""
 
@@ -282,14 +282,14 @@ class ServedModel:
 
     model: str  # the name at that endpoint
     version: str = ""  # the one that it serves, in decimal digits; empty: whichever is asked for
-    versions: Mapping[str, float] = field(default_factory=dict)
-    """By weight, those that its calls are split among; empty: no split."""
+    versions: Mapping[str, float] = field(default_factory=dict)  # of a split, by weight
     substitute: bool = False  # another model than the one asked for, as the config says
     price_usd: float = 0.0  # of one call
     price_usd_per_1k_tokens: float = 0.0
     price_usd_per_1k_input_tokens: float | None = None
     price_usd_per_1k_output_tokens: float | None = None
     price_usd_per_1k_cached_tokens: float | None = None
+    price_usd_per_1k_cache_write_tokens: float | None = None
     assumed_usd_per_1k_tokens: float = 0.0  # where no price is stated; counted, not ranked by
     egress_usd_per_gb: float = 0.0
     gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
@@ -363,12 +363,13 @@ class Decision:
 
 @value
 class Usage:
-    """Tokens of one call: `cached_tokens` are of the input, `reasoning_tokens` of the output."""
+    """Tokens of one call. Those that a cache had or was given are input, `reasoning` is output."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 @value

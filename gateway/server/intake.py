@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import methodcaller
 
 from gateway.auth import Caller
+from gateway.auth.model_split import serving_model
 from gateway.config import LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
@@ -179,6 +180,11 @@ class CallDefaults:
         """The neutral request. Raises RequestRejected (400), UnknownModel (404)."""
         services, caller, model, trace = self._services, self._caller, self.model, UNTRACED
         budget_s, labelled, classes = self._budget_s, self._labelled, self._classes
+        if model.split:
+            model = serving_model(services.catalog, model, caller, payload, arrival.request_id)
+            labelled = labelled or model.label == RESTRICTED
+            if model.label and model.label != RESTRICTED:  # guard: M7.split-label
+                classes |= {model.label}
         if isinstance(payload, TensorCall):
             labels.check_parameters(payload)
             if model.tensors_clear:

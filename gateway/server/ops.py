@@ -28,7 +28,7 @@ from gateway.server.anthropic.front import PATH, chat_call
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
-from gateway.server.openai.documents import read
+from gateway.server.openai.documents import described_files, read
 
 _EXPLAINED_BYTES = 2 * 1024 * 1024
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
@@ -191,17 +191,18 @@ def described(
     caller = intake.identify(headers, services, names)
     payload: Payload
     if (operation := by_path().get(path)) is not None:
-        model, payload = read(operation, body, services.catalog)
+        model, payload = read(operation, body, services.catalog, caller=caller)
+        payload = replace(payload, files=described_files(operation))
         protocol = WireProtocol.OPENAI
     elif path == PATH:
-        model, payload = chat_call(body, services.catalog)
+        model, payload = chat_call(body, services.catalog, caller=caller)
         protocol = WireProtocol.ANTHROPIC
     else:
         infers = infer_path(route_path(path.encode("ascii", "replace")))
         if infers is None:
             raise RequestRejected("path: must be a /v1 route or /v2/models/<model>/infer")
         name, version = infers
-        model = services.catalog.find(name)
+        model = services.catalog.find(caller.named(name))
         call = rest.decode_request(strictjson.dumps(body), None, services.limits.max_json_depth)
         payload = replace(call, version=version)
         protocol = WireProtocol.KSERVE_REST

@@ -85,6 +85,7 @@ DOORS = {
         "verdicts.answers",
         "verdicts.answers.reader",
         "verdicts.readers",
+        "verdicts.hooks.classifier",
     },
     "scheduling.routing": {"estimate", "fit", "needs", "policy", "version_split", "work"},
 }

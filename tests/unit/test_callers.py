@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import hmac
+from collections.abc import Sequence
+from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, cast
 
@@ -332,9 +334,11 @@ def zoned(
     tenant: TenantSettings | None = None,
     label: str | None = None,
     call: TensorCall | None = None,
+    models: Sequence[CatalogModel] = (),
 ) -> InferenceRequest:
     known = Callers({"a": key("k1", **floor)}, tenants={"t": tenant} if tenant else {})
-    catalog = Catalog({"m": CatalogModel("m", "infer", (), label=label)})
+    models = models or (CatalogModel("m", "infer", (), label=label),)
+    catalog = Catalog({model.name: model for model in models})
     services = Services(
         handle=_never, callers=known, catalog=catalog,
         inspection=cast(Any, None), limits=LimitSettings(), new_id=lambda: "id",
@@ -415,3 +419,12 @@ def test_two_credentials_narrow_and_label_together() -> None:
     assert one.within(other).zone_names == frozenset({"us"})
     assert one.within(Caller("t")).zone_names == frozenset({"eu", "us"})
     assert one.within(other).labels == {"internal", "personal"}
+
+
+def test_the_label_of_a_model_of_a_split_counts() -> None:
+    chosen = CatalogModel("chosen", "infer", (), label="personal")
+    model = CatalogModel("m", "infer", (), split={"chosen": 1.0}, label="internal")
+    made = zoned({}, {}, models=(model, chosen))
+    assert (made.model, made.labels) == ("chosen", frozenset({"personal", "internal"}))
+    kept = zoned({}, {}, models=(model, replace(chosen, label="restricted")))
+    assert (kept.labelled, kept.labels) == (True, frozenset({"internal"}))

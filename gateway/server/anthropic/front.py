@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from gateway.auth.caller import ANYONE, Caller
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import (
     GatewayError,
@@ -63,13 +64,13 @@ def front(services: Services) -> Front:
 
 
 def chat_call(
-    body: JsonDocument, catalog: Catalog, size: int = 0
+    body: JsonDocument, catalog: Catalog, size: int = 0, caller: Caller = ANYONE
 ) -> tuple[CatalogModel, DocumentCall]:
-    """The model, and the call; `size`: bytes of a large one. Raises InvalidField, UnknownModel,
-    RequestRejected."""
+    """The model, and the call; `size`: bytes of a large one; `caller` may have names of its
+    own for models. Raises InvalidField, UnknownModel, RequestRejected."""
     labels.check_document(body)
     document, translation = requests.chat(body)
-    model, call = read(CHAT, document, catalog, size)
+    model, call = read(CHAT, document, catalog, size, caller=caller)
     return model, replace(call, translation=translation)
 
 
@@ -118,7 +119,7 @@ class _MessagesRequestHead(RequestHead):
     def _read(self, body: bytes, size: int) -> tuple[CatalogModel, DocumentCall]:
         services = self.services
         document = strictjson.load_object(body, services.limits.max_json_depth, self._bounds)
-        return chat_call(document, services.catalog, size)
+        return chat_call(document, services.catalog, size, self.caller)
 
     def _request(
         self, model: CatalogModel, call: DocumentCall, arrival: RequestContext

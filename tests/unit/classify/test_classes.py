@@ -16,8 +16,11 @@ from gateway.classify import Restricting, ScanFailed
 from gateway.classify.classifier import Classifier
 from gateway.classify.conversations.taint import OwnMarks
 from gateway.classify.profile import ALWAYS, Profile
+from gateway.classify.verdicts.hooks import HookAnswer
+from gateway.classify.verdicts.hooks.classifier import HookedClassifier
 from gateway.config import ClassifySettings, MemorySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.config.sections.classify import HookSettings
 from gateway.config.zones import named
 from gateway.config.zones.admission import DataClasses
 from gateway.config.zones.sections import ALWAYS_RESTRICTED
@@ -247,6 +250,25 @@ def test_what_left_with_surrogates_leaves_with_none_for_no_class() -> None:
 def test_a_label_of_a_class_that_the_settings_do_not_have_keeps_the_call() -> None:
     """Such as that of a key that was issued for other settings."""
     assert Reading(DataClasses()).whole("nothing", labels=frozenset({"personal"})).stays
+
+
+class AlwaysRestricts(HookedClassifier):
+    """Whose hook restricts every call."""
+
+    async def _answer(self, *_: object) -> HookAnswer:
+        return HookAnswer.RESTRICT
+
+
+def test_a_hook_that_restricts_takes_a_call_out_of_its_class() -> None:
+    reading = Reading()
+    hooks = {"h": HookSettings.model_validate({"kind": "guardrail", "url": "http://127.0.0.1:9"})}
+    hooked = AlwaysRestricts(
+        reading.classifier, hooks, Catalog({}), 1000, lambda hook, answer: None
+    )
+    found = asyncio.run(hooked.classify(request("one EMAIL_ADDRESS")))
+    assert (found.stays, found.reason, found.data_class) == (True, "hook:h", "")
+    again = reading.whole("one EMAIL_ADDRESS", "yes?", "go on")
+    assert again.reason == "tainted"
 
 
 def test_without_classes_nothing_is_between() -> None:

@@ -63,7 +63,7 @@ def test_classes_admit_zones_by_their_contracts() -> None:
         "internal": {"eu", "us"},
     }
     assert settings.endpoints["eu"].zone is named("eu")
-    assert names(settings.all_zones().onprem) == {"onprem", "onprem-lab"}
+    assert names(Zones(settings.zones).onprem) == {"onprem", "onprem-lab"}
 
 
 def test_without_zones_all_is_as_built_in() -> None:
