@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
-from gateway.core.types import InferenceRequest, Zone
+from gateway.core.types import InferenceRequest
 from gateway.endpoints.state import EndpointState, ModelState, unavailable_why
 
 _RECHECK_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
@@ -55,7 +55,7 @@ class Clouds:
         self._limits = {
             name: _limit(state, clock)
             for name, state in states.items()
-            if state.settings.zone is Zone.CLOUD
+            if not state.settings.zone.onprem
         }
         self._sharing = _sharing(states, self._limits, catalog)
         for name in self._limits:
