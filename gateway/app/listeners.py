@@ -14,7 +14,7 @@ from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import listener_files
 from gateway.protocols.tls import listening
 from gateway.server import ops
-from gateway.server.anthropic import front as anthropic
+from gateway.server.dialects.anthropic import front as anthropic
 from gateway.server.console.operators import Operators
 from gateway.server.grpc.front import GrpcFront
 from gateway.server.http import App

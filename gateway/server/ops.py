@@ -23,8 +23,8 @@ from gateway.pipeline.decisions import Explanation
 from gateway.protocols import strictjson
 from gateway.protocols.http.head import route_path
 from gateway.protocols.oip import rest
-from gateway.server import Services, intake
-from gateway.server.anthropic.front import PATH, chat_call
+from gateway.server import Services, intake, labels
+from gateway.server.dialects.anthropic.front import PATH, chat_call
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
@@ -194,6 +194,7 @@ def described(
         model, payload = read(operation, body, services.catalog)
         protocol = WireProtocol.OPENAI
     elif path == PATH:
+        labels.check_document(body)
         model, payload = chat_call(body, services.catalog)
         protocol = WireProtocol.ANTHROPIC
     else:

@@ -1,0 +1,142 @@
+"""The life of a call of another API: made a chat before anything else looks at it, and answered
+behind all else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Final
+
+from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.core.errors import InternalError, UnsupportedMedia
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.spec import OperationSpec
+from gateway.core.reply import Frame, FrameSource, InferenceReply, JsonBody, OneFrame, received
+from gateway.core.types import (
+    AT_ONCE_BYTES,
+    DocumentCall,
+    InferenceRequest,
+    JsonDocument,
+    Translation,
+    WireProtocol,
+)
+from gateway.protocols import strictjson
+from gateway.protocols.http.exchange import HttpExchange
+from gateway.protocols.strictjson import JsonBounds
+from gateway.server import Services, intake, labels
+from gateway.server.dialects.stream import StreamWriter, TranslatedBytes
+from gateway.server.http import EVENT_LINES, RequestHead
+from gateway.server.intake import RequestContext
+from gateway.server.openai.documents import read
+
+JSON: Final = "application/json"
+
+
+def read_call(
+    document: JsonDocument,
+    translation: Translation,
+    catalog: Catalog,
+    size: int = 0,
+    operation: OperationSpec = CHAT,
+) -> tuple[CatalogModel, DocumentCall]:
+    """The model, and the call that a front has made; `size`: bytes of a large one. Raises
+    InvalidField, UnknownModel."""
+    model, call = read(operation, document, catalog, size)
+    return model, replace(call, translation=translation)
+
+
+class TranslatedRequestHead(RequestHead):
+    """Who inherits says what a body means and how its answer looks."""
+
+    __slots__ = ("_bounds", "_protocol", "_stream_lines")
+
+    def __init__(
+        self,
+        services: Services,
+        bounds: JsonBounds,
+        protocol: WireProtocol,
+        exchange: HttpExchange,
+        stream_lines: str = EVENT_LINES,
+    ) -> None:
+        """`stream_lines`: in the head of a streamed answer. Raises Unauthenticated, Unverifiable,
+        UnsupportedMedia."""
+        super().__init__(exchange, services)
+        self._bounds, self._protocol, self._stream_lines = bounds, protocol, stream_lines
+        media = exchange.headers.get("content-type", "")
+        if media.partition(";")[0].strip().lower() != JSON:
+            raise UnsupportedMedia(f"content-type: send the body as {JSON}")
+
+    def call(self, body: JsonDocument, size: int) -> tuple[CatalogModel, DocumentCall]:
+        """Raises InvalidField, UnknownModel, RequestRejected."""
+        raise NotImplementedError
+
+    def whole(self, body: bytes, request: InferenceRequest, call: DocumentCall) -> bytes:
+        """Raises UpstreamFailed for an answer that this API has no words for."""
+        raise NotImplementedError
+
+    def writer(self, request: InferenceRequest, call: DocumentCall) -> StreamWriter:
+        raise NotImplementedError
+
+    def lines(self, request: InferenceRequest) -> str:
+        """More of an answer's head."""
+        return ""
+
+    def build_request(
+        self, body: bytes, arrival: RequestContext
+    ) -> InferenceRequest | Awaitable[InferenceRequest]:
+        if len(body) > AT_ONCE_BYTES:
+            return self._read_aside(body, arrival)
+        return self._request(*self._read(body, 0), arrival)
+
+    async def _read_aside(self, body: bytes, arrival: RequestContext) -> InferenceRequest:
+        return self._request(*await asyncio.to_thread(self._read, body, len(body)), arrival)
+
+    def _read(self, body: bytes, size: int) -> tuple[CatalogModel, DocumentCall]:
+        depth = self.services.limits.max_json_depth
+        document = strictjson.load_object(body, depth, self._bounds)
+        labels.check_document(document)
+        return self.call(document, size)
+
+    def _request(
+        self, model: CatalogModel, call: DocumentCall, arrival: RequestContext
+    ) -> InferenceRequest:
+        return self.terms(self._protocol, model).request(arrival, call)
+
+    def answer(
+        self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
+    ) -> Awaitable[None] | None:
+        frames, call = reply.frames, request.payload
+        assert isinstance(call, DocumentCall)
+        lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
+        lines += self.lines(request)
+        if call.streamed:
+            written = TranslatedBytes(frames, self.writer(request, call))
+            return exchange.stream(200, lines + self._stream_lines, written)
+        frame = frames.take() if isinstance(frames, OneFrame) else None
+        if isinstance(frame, JsonBody) and len(frame.body) <= AT_ONCE_BYTES:
+            made = self.whole(frame.body, request, call)
+            exchange.reply(200, _whole(made, lines), made)
+            return None
+        return self._read_on(exchange, lines, frame, frames, request, call)
+
+    async def _read_on(
+        self,
+        exchange: HttpExchange,
+        lines: str,
+        frame: Frame | None,
+        frames: FrameSource,
+        request: InferenceRequest,
+        call: DocumentCall,
+    ) -> None:
+        if frame is None:
+            answer = await received(frames)
+            frame = answer[0] if len(answer) == 1 else None
+        if not isinstance(frame, JsonBody):
+            raise InternalError("an answer came in other frames than this protocol has")
+        made = await asyncio.to_thread(self.whole, frame.body, request, call)
+        await exchange.reply_as_taken(200, _whole(made, lines), made)
+
+
+def _whole(body: bytes, lines: str) -> str:
+    return f"content-type: {JSON}\r\ncontent-length: {len(body)}\r\n{lines}"
