@@ -72,10 +72,17 @@ class Base64Pdf(_Strict):
     data: NotBlank
 
 
+class PlainText(_Strict):
+    type: Literal["text"]
+    media_type: Literal["text/plain"]
+    data: NotBlank
+
+
 class Pdf(_Marked):
     type: Literal["document"]
-    source: Base64Pdf
+    source: Annotated[Base64Pdf | PlainText | Address, Field(discriminator="type")]
     title: StrictStr | None = None
+    context: StrictStr | None = None
 
 
 class ToolUse(_Marked):
@@ -151,7 +158,14 @@ class Metadata(_Strict):
 
 
 class Thinking(_Strict):
-    type: Literal["adaptive", "disabled"]
+    type: Literal["adaptive", "disabled", "between_tools"]
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class ThinkingBudget(_Strict):
+    type: Literal["enabled"]
+    budget_tokens: Annotated[StrictInt, Field(ge=1024)]
+    display: Literal["summarized", "omitted"] | None = None
 
 
 class OutputFormat(_Strict):
@@ -180,7 +194,8 @@ class Request(_Strict):
     ) = None
     metadata: Metadata | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
-    thinking: Thinking | None = None
+    thinking: Annotated[Thinking | ThinkingBudget, Field(discriminator="type")] | None = None
+    cache_control: CacheControl | None = None
     output_config: OutputConfig | None = None
 
     @model_validator(mode="after")
@@ -192,7 +207,7 @@ class Request(_Strict):
             raise ValueError("tool_choice: may only be specified with tools")
         if len({tool.name for tool in self.tools}) < len(self.tools):
             raise ValueError("tools: names must be unique")
-        if self.thinking is not None and self.thinking.type == "adaptive":
+        if self.thinking is not None and self.thinking.type in ("adaptive", "enabled"):
             forced = self.tool_choice is not None and self.tool_choice.type in ("any", "tool")
             if forced or self.temperature is not None or self.top_k is not None:
                 raise ValueError("thinking: not with a forced tool or sampling")

@@ -94,6 +94,12 @@ class AssistantMessage(_Exact):
     reasoning_content: StrictStr | None = None
     tool_calls: Annotated[list[FunctionCall], Field(min_length=1)] | None = None
 
+    @model_validator(mode="after")
+    def _says_something(self) -> AssistantMessage:
+        if self.content is None and self.refusal is None and not self.tool_calls:
+            raise ValueError("content: is required unless tool_calls is specified")
+        return self
+
 
 class ToolMessage(_Exact):
     role: Literal["tool"]

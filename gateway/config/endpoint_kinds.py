@@ -14,6 +14,8 @@ from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.dialects import anthropic
+from gateway.core.operations.dialects.fields import CHAT as CHAT_DIALECT
+from gateway.core.operations.dialects.fields import MESSAGES
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import CapabilityNeed, OperationSpec
@@ -46,6 +48,7 @@ class EndpointKind:
     provider: str | None = None
     """The description that an endpoint of it has unless its settings name one; empty: it needs
     none; None: it has none."""
+    dialect: str = CHAT_DIALECT  # in which its connector says chats, as `dialects.fields` has it
     unsaid: Callable[[Mapping[str, Any]], Iterable[CapabilityNeed]] | None = None
     """What of a document its API has no words for, where that is not the API of the document."""
     limited: bool = field(init=False)  # there are documents that it cannot serve in full
@@ -108,6 +111,7 @@ ANTHROPIC: Final = register(
         addresses=Addresses.URL,
         documents=frozenset({CHAT}),
         capabilities=anthropic.OFFERED,
+        dialect=MESSAGES,
         unsaid=anthropic.needs,
         batches=True,
         provider="anthropic",

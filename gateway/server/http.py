@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.auth import Caller
 from gateway.config import LimitSettings
+from gateway.config.endpoint_kinds import KINDS
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.errors import (
     BodyTooLarge,
@@ -30,8 +31,10 @@ from gateway.core.errors import (
     UnknownRoute,
 )
 from gateway.core.held_bytes import AnswerShare, BodyShare
-from gateway.core.reply import InferenceReply
-from gateway.core.types import InferenceRequest, WireProtocol
+from gateway.core.operations.dialects.fields import CHAT, renamed
+from gateway.core.operations.dialects.openai import spoken
+from gateway.core.reply import InferenceReply, Placement
+from gateway.core.types import DocumentCall, InferenceRequest, WireProtocol
 from gateway.protocols.http import ClientLeft, asgi
 from gateway.protocols.http.exchange import ClosableBytes, HttpExchange
 from gateway.protocols.http.head import check
@@ -79,6 +82,25 @@ class RequestHead:
                 self.services, self.caller, self.headers, protocol, model
             )
         return terms
+
+    def translation_line(self, call: DocumentCall, placement: Placement) -> str:
+        """Of an answer's head: what was made of a chat on its way, where its caller asks."""
+        if labels.TRANSLATION not in self.headers:
+            return ""
+        front = CHAT if call.translation is None else call.translation.front
+        kind = KINDS.get(placement.kind)
+        provider = CHAT if kind is None else kind.dialect
+        omitted = [] if front == CHAT or provider != CHAT else spoken(call.document)[1]
+        if "anthropic-beta" in self.headers:
+            omitted.append("anthropic-beta")
+        stated = {
+            "front": front,
+            "provider": provider,
+            "renamed": ",".join(renamed(front, provider, call.document)),
+            "omitted": ",".join(omitted),
+        }
+        words = "; ".join([f"{name}={value}" for name, value in stated.items()])
+        return f"{labels.TRANSLATION}: {words}\r\n"
 
     def build_request(
         self, body: bytes, arrival: RequestContext

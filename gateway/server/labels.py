@@ -18,8 +18,10 @@ from gateway.core.errors import RequestRejected
 from gateway.core.types import TensorCall
 from gateway.protocols.oip.datatypes import is_identifier
 
+TRANSLATION = "x-spillway-translation"
 HEADERS = frozenset(
     {"x-spillway-placement", "x-spillway-priority", "x-spillway-sensitivity", "x-spillway-spill"}
+    | {TRANSLATION}
 )
 """Of a call, and its gRPC metadata."""
 PARAMETERS = frozenset({"spillway_sensitivity"})
@@ -31,14 +33,16 @@ _LISTS = ("messages", "input")
 _OBJECTS_ALONE = frozenset({dict})
 
 
-def check_headers(names: Iterable[str]) -> None:
-    """`names` in lower case, and those of binary metadata with what follows them. Raises
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Names in lower case, and those of binary metadata with what follows them. Raises
     RequestRejected."""
-    if _TELLING not in "\n".join(names):
+    if _TELLING not in "\n".join(headers):
         return
-    for name in names:
+    for name in headers:
         if name not in HEADERS and _is_ours(name):
             raise _unknown("header", name, HEADERS)
+    if headers.get(TRANSLATION, "report") != "report":
+        raise RequestRejected(f"{TRANSLATION}: can only be report")
 
 
 def check_query(query: bytes) -> None:

@@ -424,3 +424,42 @@ def test_explain_reads_a_message_as_its_front_does(line: Line) -> None:
         "/spillway/explain", json=described, headers={"x-api-key": "allowed"}
     ).json()
     assert answer["decision"]["attempts"] == ["gpt"]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (
+            "gpt",
+            "front=messages; provider=chat; renamed=max_tokens>max_completion_tokens,"
+            "metadata.user_id>user,system>messages; omitted=cache_control,anthropic-beta",
+        ),
+        ("claude", "front=messages; provider=messages; renamed=; omitted=anthropic-beta"),
+    ],
+)
+def test_what_was_translated_is_reported_on_request(line: Line, model: str, expected: str) -> None:
+    marked: Any = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    asked: Any = {
+        "model": model, "messages": HELLO, "max_tokens": 9, "system": marked,
+        "metadata": {"user_id": "u"}, "extra_headers": {"anthropic-beta": "a"},
+    }  # fmt: skip
+    create = line.client.messages.with_raw_response.create
+    assert "x-spillway-translation" not in create(**asked).headers
+    asked["extra_headers"]["x-spillway-translation"] = "report"
+    assert create(**asked).headers["x-spillway-translation"] == expected
+
+
+def test_what_became_of_a_chat_is_reported_on_request(line: Line) -> None:
+    chat = {
+        "model": "claude", "messages": [{"role": "system", "content": "Be brief."}, *HELLO],
+        "stop": "#", "max_completion_tokens": 9,
+    }  # fmt: skip
+    headers = {"x-api-key": "allowed", "x-spillway-translation": "report"}
+    answer = line.gateway.client.post("/v1/chat/completions", json=chat, headers=headers)
+    assert answer.headers["x-spillway-translation"] == (
+        "front=chat; provider=messages; renamed=stop>stop_sequences,"
+        "max_completion_tokens>max_tokens,messages>system; omitted="
+    )
+    headers["x-spillway-translation"] = "yes"
+    refused = line.gateway.client.post("/v1/chat/completions", json=chat, headers=headers)
+    assert refused.status_code == 400

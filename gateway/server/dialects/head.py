@@ -110,6 +110,8 @@ class TranslatedRequestHead(RequestHead):
         assert isinstance(call, DocumentCall)
         lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
         lines += self.lines(request)
+        if call.operation is CHAT:
+            lines += self.translation_line(call, reply.placement)
         if call.streamed:
             written = TranslatedBytes(frames, self.writer(request, call))
             return exchange.stream(200, lines + self._stream_lines, written)

@@ -24,6 +24,7 @@ from gateway.core.errors import (
     UnsupportedMedia,
     should_retry,
 )
+from gateway.core.operations.chat import CHAT
 from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import FrameSource, InferenceReply, JsonBody, OneFrame, received
@@ -160,9 +161,11 @@ class _OpenAiRequestHead(RequestHead):
     def answer(
         self, exchange: HttpExchange, request: InferenceRequest, reply: InferenceReply
     ) -> Awaitable[None] | None:
-        frames = reply.frames
+        frames, call = reply.frames, request.payload
         lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
-        if request.payload.streamed:
+        if self._operation is CHAT and isinstance(call, DocumentCall):
+            lines += self.translation_line(call, reply.placement)
+        if call.streamed:
             return exchange.stream(200, lines + EVENT_LINES, EventBytes(frames, self._operation))
         frame = frames.take() if isinstance(frames, OneFrame) else None
         if not isinstance(frame, JsonBody):

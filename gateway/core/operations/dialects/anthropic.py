@@ -280,7 +280,7 @@ def _one_message_needs(
     if role == "assistant" and not _are_signed(message):
         yield CapabilityNeed("other", f"{where}.reasoning_content")
     if not content:
-        if not (calls or refusal or role == "tool"):
+        if not (calls or refusal or role == "tool" or message.get("thinking_blocks")):
             yield CapabilityNeed("other", f"{where}.content")
     elif isinstance(content, str):
         if is_blank(content):

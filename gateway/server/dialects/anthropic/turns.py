@@ -189,7 +189,7 @@ class ChatTurns:
         plain = len(texts) == 1 and texts[0].keys() == _PLAIN_TEXT
         made: JsonDocument = {
             "role": "assistant",
-            "content": texts[0]["text"] if plain else texts or None,
+            "content": texts[0]["text"] if plain else texts or (None if calls else ""),
         }
         if thoughts:
             made["thinking_blocks"] = thoughts
