@@ -14,8 +14,9 @@ from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import listener_files
 from gateway.protocols.tls import listening
 from gateway.server import ops
-from gateway.server.dialects.anthropic import front as anthropic
 from gateway.server.console.operators import Operators
+from gateway.server.dialects.anthropic import front as anthropic
+from gateway.server.dialects.gemini import front as gemini
 from gateway.server.grpc.front import GrpcFront
 from gateway.server.http import App
 from gateway.server.kserve import front as kserve
@@ -54,7 +55,8 @@ class Listeners:
         return App(
             services,
             [
-                anthropic.front(services),  # whose path is below OpenAI's
+                anthropic.front(services),  # whose paths are below OpenAI's
+                gemini.front(services),
                 openai.front(services),
                 openai.azure_front(services),
                 kserve.front(services),

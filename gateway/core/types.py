@@ -63,6 +63,9 @@ class WireProtocol(WordEnum):
     KSERVE_GRPC = "kserve-grpc"
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+    BEDROCK = "bedrock"
+    COHERE = "cohere"
 
 
 class Spill(WordEnum):

@@ -37,7 +37,7 @@ from gateway.core.reply import InferenceReply, Placement
 from gateway.core.types import DocumentCall, InferenceRequest, WireProtocol
 from gateway.protocols.http import ClientLeft, asgi
 from gateway.protocols.http.exchange import ClosableBytes, HttpExchange
-from gateway.protocols.http.head import check
+from gateway.protocols.http.head import HttpHead, check
 from gateway.server import Services, compression, intake, labels, latency_budget
 from gateway.server.intake import CallDefaults, RequestContext
 
@@ -212,6 +212,10 @@ def no_call(path: str) -> Call | None:
     return None
 
 
+def _no_claim(head: HttpHead) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Front:
     """One protocol: its inference calls, its other routes, and the shape of its errors for every
@@ -223,12 +227,14 @@ class Front:
     error_response: ErrorResponse
     call: Callable[[str], Call | None] = no_call
     """What answers a POST to this path, if that is an inference call."""
+    claims: Callable[[HttpHead], bool] = _no_claim
+    """Whether errors have its shape on a path that is not below `prefix`."""
 
 
 class App:
     """All fronts, as what the server calls for each exchange. An error has the shape of the first
-    front whose prefix fits, or of the last: the one with the routes of operations, and the prefix
-    ""."""
+    front that claims the path or whose prefix fits, or of the last: the one with the routes of
+    operations, and the prefix ""."""
 
     def __init__(self, services: Services, fronts: Sequence[Front]) -> None:
         self._services = services
@@ -316,8 +322,11 @@ class App:
     def _refuse(self, error: GatewayError, exchange: HttpExchange) -> None:
         if exchange.started:  # what has begun can only be cut
             return
-        path = exchange.head.path
-        front = next((f for f in self._fronts if _below(path, f.prefix)), self._fronts[-1])
+        head = exchange.head
+        front = next(
+            (f for f in self._fronts if f.claims(head) or _below(head.path, f.prefix)),
+            self._fronts[-1],
+        )
         self._services.on_error(front.protocol, error.reason)
         if exchange.arrival is None:
             exchange.arrival = intake.arrive(_unambiguous(exchange), self._services)

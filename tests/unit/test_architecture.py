@@ -62,7 +62,10 @@ REGISTRY = "endpoints.connectors.kinds"  # names every member, which is its only
 ACROSS = {
     # `explain` reads a described call as the front of its path would.
     ("server.ops", "server.openai.documents"),
-    ("server.ops", "server.dialects.anthropic.front"),
+    *(
+        ("server.ops", f"server.dialects.{dialect}.front")
+        for dialect in ("anthropic", "gemini")
+    ),
     # What is translated is read as the chat that it becomes.
     ("server.dialects.head", "server.openai.documents"),
     # The console's page asks who is an operator, as operations do.

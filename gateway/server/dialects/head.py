@@ -35,15 +35,15 @@ JSON: Final = "application/json"
 
 def read_call(
     document: JsonDocument,
-    translation: Translation,
+    translation: Translation | None,
     catalog: Catalog,
     size: int = 0,
     operation: OperationSpec = CHAT,
 ) -> tuple[CatalogModel, DocumentCall]:
-    """The model, and the call that a front has made; `size`: bytes of a large one. Raises
-    InvalidField, UnknownModel."""
+    """The model, and the call that a front has made; `size`: bytes of a large one; `translation`:
+    of a chat. Raises InvalidField, UnknownModel."""
     model, call = read(operation, document, catalog, size)
-    return model, replace(call, translation=translation)
+    return model, call if translation is None else replace(call, translation=translation)
 
 
 class TranslatedRequestHead(RequestHead):

@@ -46,11 +46,14 @@ def front(services: Services) -> Front:
     return Front(PATH, _PROTOCOL.value, _routes(services), error_response, calls.get)
 
 
-def chat_call(
-    body: JsonDocument, catalog: Catalog, size: int = 0
-) -> tuple[CatalogModel, DocumentCall]:
-    """The model, and the call; `size`: bytes of a large one. Raises InvalidField, UnknownModel,
-    RequestRejected."""
+def described(
+    path: str, body: JsonDocument, catalog: Catalog
+) -> tuple[CatalogModel, DocumentCall] | None:
+    """The call of a path with this body; None: the path is another's. Raises GatewayError."""
+    return _call(body, catalog, 0) if path == PATH else None
+
+
+def _call(body: JsonDocument, catalog: Catalog, size: int) -> tuple[CatalogModel, DocumentCall]:
     document, translation = requests.chat(body)
     return read_call(document, translation, catalog, size)
 
@@ -82,7 +85,7 @@ class _MessagesRequestHead(TranslatedRequestHead):
             raise RequestRejected(f"anthropic-version: must be {' or '.join(VERSIONS)}")
 
     def call(self, body: JsonDocument, size: int) -> tuple[CatalogModel, DocumentCall]:
-        return chat_call(body, self.services.catalog, size)
+        return _call(body, self.services.catalog, size)
 
     def whole(self, body: bytes, request: InferenceRequest, call: DocumentCall) -> bytes:
         return message(body, call.document.get("stop") or ())
