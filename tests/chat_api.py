@@ -166,6 +166,7 @@ class ChatRequest(_Exact):
     tools: Annotated[list[FunctionTool], Field(min_length=1)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedFunction | None = None
     parallel_tool_calls: StrictBool | None = None
+    metadata: dict[str, str] | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     response_format: SchemaFormat | None = None
 

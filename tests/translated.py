@@ -12,6 +12,7 @@ from tests.live import LiveGateway
 
 Document = dict[str, Any]
 PROVIDERS = ("gpt", "claude")
+EMAIL = "maria.keller@posteo.de"
 
 
 @dataclass
@@ -21,6 +22,7 @@ class Line:
     gateway: LiveGateway
     gpt: gpt.ChatApi
     claude: claude.AnthropicApi
+    authority: Path | None = None  # of its certificate, where it has one
 
     def fresh(self) -> Self:
         """The same, with nothing of an earlier test."""

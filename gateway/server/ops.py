@@ -26,6 +26,7 @@ from gateway.protocols.http.head import route_path
 from gateway.protocols.oip import rest
 from gateway.server import Services, intake, labels
 from gateway.server.dialects.anthropic import front as anthropic
+from gateway.server.dialects.bedrock import front as bedrock
 from gateway.server.dialects.gemini import front as gemini
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
@@ -35,6 +36,7 @@ from gateway.server.openai.documents import read
 _EXPLAINED_BYTES = 2 * 1024 * 1024
 _DIALECTS = {
     WireProtocol.ANTHROPIC: anthropic.described,
+    WireProtocol.BEDROCK: bedrock.described,
     WireProtocol.GEMINI: gemini.described,
 }
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]

@@ -19,7 +19,7 @@ from google.genai import errors, types
 from tests import anthropic_api as claude
 from tests import chat_api as gpt
 from tests.live import serving, wait_until
-from tests.translated import PROVIDERS, Line, settings
+from tests.translated import EMAIL, PROVIDERS, Line, settings
 
 Document = dict[str, Any]
 HELLO = "Which tram goes to the station?"
@@ -28,7 +28,6 @@ TRAMS: Any = {
     "description": "Trams at a stop",
     "parameters": {"type": "OBJECT", "properties": {"stop": {"type": "STRING"}}},
 }
-EMAIL = "maria.keller@posteo.de"
 SIGNATURE = "c2ln+/" * 20
 
 
@@ -252,7 +251,7 @@ def test_what_no_chat_can_say_is_refused_by_its_name(
         with pytest.raises(errors.ClientError) as caught:
             client.models.generate_content(model=model, contents=HELLO, config=_config(**more))
         assert caught.value.status == "INVALID_ARGUMENT"
-        assert caught.value.message.startswith(f"{name}: ")
+        assert str(caught.value.message).startswith(f"{name}: ")
         assert not line.sent(model)
 
 
