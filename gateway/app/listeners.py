@@ -17,6 +17,7 @@ from gateway.server import ops
 from gateway.server.console.operators import Operators
 from gateway.server.dialects.anthropic import front as anthropic
 from gateway.server.dialects.bedrock import front as bedrock
+from gateway.server.dialects.cohere import front as cohere
 from gateway.server.dialects.gemini import front as gemini
 from gateway.server.grpc.front import GrpcFront
 from gateway.server.http import App
@@ -59,6 +60,7 @@ class Listeners:
                 anthropic.front(services),  # whose paths are below OpenAI's
                 gemini.front(services),
                 bedrock.front(services),
+                cohere.front(services),
                 openai.front(services),
                 openai.azure_front(services),
                 kserve.front(services),

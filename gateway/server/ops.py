@@ -27,6 +27,7 @@ from gateway.protocols.oip import rest
 from gateway.server import Services, intake, labels
 from gateway.server.dialects.anthropic import front as anthropic
 from gateway.server.dialects.bedrock import front as bedrock
+from gateway.server.dialects.cohere import front as cohere
 from gateway.server.dialects.gemini import front as gemini
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
@@ -37,6 +38,7 @@ _EXPLAINED_BYTES = 2 * 1024 * 1024
 _DIALECTS = {
     WireProtocol.ANTHROPIC: anthropic.described,
     WireProtocol.BEDROCK: bedrock.described,
+    WireProtocol.COHERE: cohere.described,
     WireProtocol.GEMINI: gemini.described,
 }
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]

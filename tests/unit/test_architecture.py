@@ -64,7 +64,7 @@ ACROSS = {
     ("server.ops", "server.openai.documents"),
     *(
         ("server.ops", f"server.dialects.{dialect}.front")
-        for dialect in ("anthropic", "bedrock", "gemini")
+        for dialect in ("anthropic", "bedrock", "cohere", "gemini")
     ),
     # What is translated is read as the chat that it becomes.
     ("server.dialects.head", "server.openai.documents"),

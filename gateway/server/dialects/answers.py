@@ -122,6 +122,20 @@ def counts(usage: Any) -> Counts:
     )
 
 
+def vectors(body: bytes) -> tuple[JsonDocument, list[Any]]:
+    """An answer of embeddings, and its vectors in the order of the texts. Raises UpstreamFailed."""
+    document = _object(body) or {}
+    data = document.get("data")
+    if not isinstance(data, list) or not data or not all(map(_has_vector, data)):
+        raise UpstreamFailed("the endpoint answered with something that is no list of vectors")
+    ordered = sorted(data, key=lambda each: _count(each, "index"))
+    return document, [each["embedding"] for each in ordered]
+
+
+def _has_vector(each: Any) -> bool:
+    return isinstance(each, dict) and isinstance(each.get("embedding"), list)
+
+
 def _count(counted: Any, name: str) -> int:
     count = counted.get(name) if isinstance(counted, dict) else 0
     return count if type(count) is int and count > 0 else 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField, UpstreamFailed
+from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
+from gateway.server.dialects import answers
 from gateway.server.dialects.fields import check_keys, list_of, text_field, whole_number
 from gateway.server.dialects.gemini.names import camel
 
@@ -51,18 +52,5 @@ def _text(call: JsonDocument, where: str) -> str:
 
 def answer(body: bytes, batch: bool) -> bytes:
     """Raises UpstreamFailed."""
-    vectors = [{"values": vector} for vector in _vectors(strictjson.load_object(body))]
-    if not batch:
-        return strictjson.dumps({"embedding": vectors[0]})
-    return strictjson.dumps({"embeddings": vectors})
-
-
-def _vectors(document: JsonDocument) -> list[Any]:
-    data = document.get("data")
-    if not isinstance(data, list) or not data or not all(map(_has_vector, data)):
-        raise UpstreamFailed("the endpoint answered with something that is no list of vectors")
-    return [each["embedding"] for each in sorted(data, key=lambda each: each.get("index", 0))]
-
-
-def _has_vector(each: Any) -> bool:
-    return isinstance(each, dict) and isinstance(each.get("embedding"), list)
+    made = [{"values": vector} for vector in answers.vectors(body)[1]]
+    return strictjson.dumps({"embeddings": made} if batch else {"embedding": made[0]})
