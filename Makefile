@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DATA := $(wildcard ../shared/data/pii)
 
 .PHONY: help run test docs quick check format models patterns compiled as-shipped test-compiled lock clean \
-  debian bench load fuzz peers bench-classify simulate-seeds
+  debian node bench load fuzz peers bench-classify simulate-seeds
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,7 +41,7 @@ help: ## list these targets
 run: $(STAMPS)/run models ## install, build the models, run the demo until Ctrl-C
 	@$(BIN)/spillway demo $(ARGS)
 
-test: $(STAMPS)/dev $(STAMPS)/docs models patterns debian ## install what tests need and run all of them
+test: $(STAMPS)/dev $(STAMPS)/docs models patterns debian node ## install what tests need and run all of them
 	@$(BIN)/python -m pytest -n $(or $(JOBS),6) $(ARGS)
 
 docs: $(STAMPS)/docs ## build docs/ as a site with a search into var/site; broken links are errors
@@ -124,6 +124,12 @@ debian:
 	@[ -z "$(DEBIAN)" ] || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null \
 	  || dpkg -s $(DEBIAN) >/dev/null 2>&1 \
 	  || { apt-get update -q && apt-get install -qy --no-install-recommends $(DEBIAN); }
+
+# The SDKs of callers that run in Node; without npm, or its registry, their tests skip themselves.
+node:
+	@cd tests/clients/node && { ! command -v npm >/dev/null || cmp -s package-lock.json node_modules/.lock \
+	  || { npm ci --silent --no-audit --no-fund && cp package-lock.json node_modules/.lock; } \
+	  || echo "npm ci failed: the tests of the SDKs in Node skip themselves"; }
 
 # A python that is only a shim, too old, or without venv (Debian packs it apart) is passed over.
 $(STAMPS)/venv:

@@ -53,7 +53,6 @@ class ServerEvent(NamedTuple):
         return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
-_END = b"\n\n"
 _BETWEEN = b"\n\ndata: "
 
 
@@ -72,9 +71,9 @@ class ServerEvents(NamedTuple):
     def datas(self) -> list[bytes]:
         """Of events without names, one by one."""
         text = self.text
-        if b"\ndata: " in text.replace(b"\n\ndata: ", b""):
+        if b"\ndata: " in text.replace(_BETWEEN, b""):  # one of several lines
             return [event.data for event in self.apart()]
-        return text.removeprefix(b"data: ")[: -len(_END)].split(_BETWEEN)
+        return text.removeprefix(b"data: ").removesuffix(b"\n\n").split(_BETWEEN)
 
     def apart(self) -> list[ServerEvent]:
         """One by one."""

@@ -45,10 +45,12 @@ _log = logging.getLogger("gateway.protocols.http")
 _IDS = ("x-request-id", "traceparent")
 _LASTING = "/console"  # who looks at it does so for hours, and whatever the settings are
 
-EVENT_LINES = (
-    "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
-    "x-accel-buffering: no\r\n"  # a proxy that buffers would hold the first token back
-)
+_STREAMED = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # a proxy that buffers would hold the first token back
+}
+EVENT_LINES = "".join([f"{name}: {value}\r\n" for name, value in _STREAMED.items()])
 """In the head of a stream of events."""
 
 ErrorResponse = Callable[[GatewayError, RequestContext], Response]

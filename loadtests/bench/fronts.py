@@ -21,9 +21,10 @@ from gateway.core.operations.dialects.openai import spoken
 from gateway.core.reply import Frame, Receiver, ServerEvents
 from gateway.core.types import DocumentCall
 from gateway.protocols import strictjson
-from gateway.server.anthropic.answers import message
-from gateway.server.anthropic.events import MessageBytes
-from gateway.server.anthropic.front import chat_call
+from gateway.server.dialects.anthropic import front as anthropic
+from gateway.server.dialects.anthropic.answers import message
+from gateway.server.dialects.anthropic.events import MessageWriter
+from gateway.server.dialects.stream import TranslatedBytes
 from gateway.server.openai.documents import read
 from gateway.server.openai.events import EventBytes
 
@@ -100,7 +101,9 @@ def _chat(body: bytes, catalog: Catalog) -> DocumentCall:
 
 
 def _message(body: bytes, catalog: Catalog) -> DocumentCall:
-    return chat_call(strictjson.load_object(body), catalog)[1]
+    described = anthropic.described(anthropic.PATH, strictjson.load_object(body), catalog)
+    assert described is not None
+    return described[1]
 
 
 def _opened(call: DocumentCall) -> bytes:
@@ -114,10 +117,10 @@ def _chat_stream(frames: list[Frame], body: bytes) -> None:
 
 
 def _message_stream(frames: list[Frame], body: bytes) -> None:
-    _delivered(MessageBytes(_Frames(frames), (), "1"))
+    _delivered(TranslatedBytes(_Frames(frames), MessageWriter((), "1")))
 
 
-def _delivered(written: EventBytes | MessageBytes) -> None:
+def _delivered(written: EventBytes | TranslatedBytes) -> None:
     delivery = written.deliver(_Sink())
     try:
         delivery.send(None)

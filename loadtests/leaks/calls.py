@@ -20,12 +20,13 @@ refused at once, and costs Triton nothing."""
 _STREAM_SHARE = 0.1
 MODELS = {
     "chat/completions": ("scribe", "cloud-scribe"),
+    "messages": ("scribe", "cloud-scribe"),
     "completions": ("scribe", "cloud-scribe"),
     "responses": ("scribe", "cloud-scribe"),
     "embeddings": ("minilm", "cloud-minilm"),
     "infer": ("minilm", "cloud-minilm"),
 }
-_OUTPUT = {"chat/completions": "max_tokens", "completions": "max_tokens"}
+_OUTPUT = dict.fromkeys(("chat/completions", "messages", "completions"), "max_tokens")
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,13 @@ def _arguments(text: str, reference: str) -> dict[str, Any]:
     )
 
 
+def _used(given: dict[str, Any], result: str) -> list[dict[str, Any]]:
+    """A call of a tool and its result, as Anthropic's messages have them."""
+    call = {"type": "tool_use", "id": "call_1", "name": "lookup", "input": given}
+    answer = {"type": "tool_result", "tool_use_id": "call_1", "content": result}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
+
+
 FIELDS: Mapping[str, tuple[str, Field]] = {
     "chat user": ("chat/completions", _message("user")),
     "chat system": ("chat/completions", _message("system")),
@@ -168,6 +175,10 @@ FIELDS: Mapping[str, tuple[str, Field]] = {
         "chat/completions",
         lambda t, r: _chat(r, prediction={"type": "content", "content": t}),
     ),
+    "messages user": ("messages", lambda t, r: _chat(r, {"role": "user", "content": t})),
+    "messages system": ("messages", lambda t, r: _chat(r, system=t)),
+    "messages tool result": ("messages", lambda t, r: _chat(r, *_used({}, t))),
+    "messages tool input": ("messages", lambda t, r: _chat(r, *_used({"query": t}, "nothing"))),
     "completions prompt": ("completions", lambda t, r: {"prompt": f"{t}\n(note {r})"}),
     "completions prompts": ("completions", lambda t, r: {"prompt": [f"(note {r})", t]}),
     "completions user": ("completions", lambda t, r: {"prompt": f"(note {r})", "user": t}),

@@ -201,7 +201,7 @@ def test_an_answer_is_the_same_message_whole_and_in_pieces(
     whole: Document = {"id": "chatcmpl-1", "model": "gpt-test", "usage": reply.usage}
     whole["choices"] = [{"message": said, "finish_reason": reply.finish_reason}]
     chunks = chat_api.chunks(reply, usage=True)
-    writer = MessageWriter(())
+    writer = MessageWriter((), "id")
     written = [writer.chunk(json.dumps(each).encode()) for each in _side_by_side(chunks, order)]
     events = [
         json.loads(each.partition(b"data: ")[2])

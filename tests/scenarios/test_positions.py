@@ -189,6 +189,104 @@ def test_escapes_of_the_body_hide_nothing(rig: Rig, dress: str) -> None:
     stays(rig, call)
 
 
+# Anthropic's messages
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def turn(*blocks: Any, role: str = "user") -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": list(blocks)}, {"role": "user", "content": "?"}]}
+
+
+def words(said: str, **more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": said, **more}
+
+
+def called(**more: Any) -> dict[str, Any]:
+    """A call of a tool and its result."""
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
+    call |= {key: value for key, value in more.items() if key in call}
+    result |= {key: value for key, value in more.items() if key not in call}
+    return {
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [{**result, "tool_use_id": call["id"]}]},
+        ]
+    }
+
+
+def offered(**more: Any) -> dict[str, Any]:
+    return {"tools": [{"name": "f", "input_schema": {"type": "object"}, **more}]}
+
+
+MESSAGE_BODIES: dict[str, Callable[[Said], dict[str, Any]]] = {
+    "text": lambda s: {"messages": [{"role": "user", "content": s.text}]},
+    "text block": lambda s: turn(words(s.text)),
+    "marked block": lambda s: turn(words(s.text, **MARK)),
+    "earlier turn": lambda s: turn(words(s.text), role="assistant"),
+    "system": lambda s: {"system": s.text},
+    "system block": lambda s: {"system": [words(s.text)]},
+    "system turn": lambda s: turn(words(s.text), role="system"),
+    "text document": lambda s: turn(
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": s.text},
+        }
+    ),
+    "thought": lambda s: turn(
+        {"type": "thinking", "thinking": s.text, "signature": "c2ln"}, words("x"), role="assistant"
+    ),
+    "tool input": lambda s: called(input={"a": {"b": [s.text]}}),
+    "tool input key": lambda s: called(input={s.text: 1}),
+    "tool input number": lambda s: called(input={"card": s.number}),
+    "tool call id": lambda s: called(id=s.text),
+    "tool result": lambda s: called(content=s.text),
+    "tool result block": lambda s: called(content=[words(s.text)]),
+    "tool error": lambda s: called(content=s.text, is_error=True),
+    "tool description": lambda s: offered(description=s.text),
+    "tool schema": lambda s: offered(
+        input_schema={"type": "object", "properties": {"a": {"enum": [s.text]}}}
+    ),
+    "tool schema key": lambda s: offered(
+        input_schema={"type": "object", "properties": {s.text: {}}}
+    ),
+    "stop sequence": lambda s: {"stop_sequences": [s.text]},
+    "user id": lambda s: {"metadata": {"user_id": s.text}},
+    "answer schema": lambda s: {
+        "output_config": {
+            "format": {"type": "json_schema", "schema": {"type": "object", "const": s.text}}
+        }
+    },
+    "split over blocks": lambda s: turn(
+        words(f"My card: {' '.join(s.text.split()[:2])}"), words(" ".join(s.text.split()[2:]))
+    ),
+}
+
+
+def of_message(name: str) -> Call:
+    def call(gateway: LiveGateway, said: Said) -> dict[str, str]:
+        usual = {
+            "model": "scribe",
+            "max_tokens": 4,
+            "messages": [{"role": "user", "content": "hi"}],
+        }
+        body = usual | MESSAGE_BODIES[name](said)
+        return dict(gateway.client.post("/v1/messages", json=body).headers)
+
+    return call
+
+
+@pytest.mark.parametrize("position", MESSAGE_BODIES)
+def test_a_card_number_stays_wherever_it_stands_in_a_message(rig: Rig, position: str) -> None:
+    call = of_message(position)
+    leaves(rig, call)
+    record = stays(rig, call)
+    assert record["classify_reason"] == "entities"
+    assert (record["reason"] or record["end_reason"]) in ("restricted", "capability")
+
+
 # Tensors over REST
 
 

@@ -9,7 +9,8 @@ import pytest
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import UnknownModel
 from gateway.core.operations.chat import CHAT
-from gateway.core.types import DocumentCall, Endpoint, ServedModel, Zone
+from gateway.core.operations.spec import CapabilityNeed
+from gateway.core.types import DocumentCall, Endpoint, ServedModel, Translation, Zone
 from gateway.endpoints.candidates import CandidateIndex, price_usd
 from tests.unit.harness import MODEL, Rig, cloud, onprem, request, run
 
@@ -69,6 +70,25 @@ def test_a_call_that_an_endpoint_cannot_serve_has_a_decision_of_its_own(
         document = {"messages": [{"role": "user", "content": "hello"}], **changes}
         call = request(payload=DocumentCall(CHAT, document))
         assert candidates.epoch(MODEL).special(call) is special
+
+    run(main())
+
+
+@pytest.mark.parametrize("unsaid", [(), (CapabilityNeed("reasoning", "thinking"),)])
+def test_a_translated_call_that_an_endpoint_would_lose_has_a_decision_of_its_own(
+    unsaid: tuple[CapabilityNeed, ...],
+) -> None:
+    async def main() -> None:
+        rig = Rig(onprem(), cloud())
+        document = {"messages": [{"role": "user", "content": "hello"}]}
+        translation = Translation("messages", unsaid)
+        call = request(payload=DocumentCall(CHAT, document, translation=translation))
+        catalog = Catalog(
+            {MODEL: CatalogModel(MODEL, "generate", ("cloud",))},
+            {"cloud": Endpoint("cloud", Zone.CLOUD, "openai", {MODEL: ServedModel(MODEL)})},
+        )
+        candidates = CandidateIndex(catalog, rig.registry.states, rig.registry.model_state)
+        assert candidates.epoch(MODEL).special(call) is bool(unsaid)
 
     run(main())
 

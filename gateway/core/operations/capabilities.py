@@ -141,6 +141,9 @@ def one_message_needs(message: Any, where: str) -> Iterator[CapabilityNeed]:
     for key in ("tool_calls", "function_call", "tool_call_id"):
         if message.get(key):
             yield CapabilityNeed("tools", f"{where}.{key}")
+    for key in ("reasoning_content", "thinking_blocks"):
+        if message.get(key):
+            yield CapabilityNeed("reasoning", f"{where}.{key}")  # guard: S13.thoughts
     if message.get("audio"):
         yield CapabilityNeed("audio", f"{where}.audio")
     content = message.get("content")

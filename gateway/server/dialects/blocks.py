@@ -75,6 +75,7 @@ class ToolCalls:
         calls: list[OpenCall] = []
         for call in list(self._calls.values())[self._ended :]:
             calls.append(call)
+            # guard: S13.one-block -> if False:
             if not last and (call.position + 1 == len(self._calls) or not call.is_whole()):
                 break
             self._ended = call.position + 1

@@ -302,6 +302,15 @@ def test_tools_are_chosen_as_the_caller_says(changes: Document, choice: Document
     assert made.get("tool_choice") == choice
 
 
+def test_a_schema_goes_on_without_what_holds_an_answer_to_nothing() -> None:
+    drafted = {"$schema": "http://json-schema.org/draft-07/schema#", **SCHEMA}
+    assert missing(shaped(drafted)) == ""
+    assert sent(shaped(drafted)) == sent(shaped(SCHEMA))
+    strict = [tool(parameters=drafted, strict=True)]
+    assert missing({"tools": strict}) == ""
+    assert sent({"tools": strict})["tools"][0]["input_schema"] == SCHEMA
+
+
 def test_a_tool_without_parameters_takes_an_empty_object() -> None:
     (made,) = sent({"tools": [{**tool(), **MARK}]})["tools"]
     assert made == {"name": "f", "input_schema": {"type": "object"}, **MARK}

@@ -58,6 +58,7 @@ from gateway.core.types import (
     Sensitivity,
     Tensor,
     TensorCall,
+    Translation,
     WireProtocol,
     Zone,
 )
@@ -93,7 +94,10 @@ def over(call: Forwarded) -> Forwarded:
     return unpack_call(b"".join(pack_call(call)))
 
 
-@pytest.mark.parametrize("payload", [TENSORS, DOCUMENT, TensorCall(())])
+MESSAGE = replace(DOCUMENT, translation=Translation("messages"))
+
+
+@pytest.mark.parametrize("payload", [TENSORS, DOCUMENT, MESSAGE, TensorCall(())])
 def test_a_call_comes_out_as_it_went_in(payload: TensorCall | DocumentCall) -> None:
     assert over(replace(CALL, payload=payload)) == replace(CALL, payload=payload)
     stays = replace(CALL, payload=payload, restricted=True, cloud=None)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gateway.core.operations import json_schema
 from gateway.core.operations.capabilities import (
     is_formatted,
     is_given,
@@ -119,7 +120,7 @@ def _is_tool(tool: Any) -> bool:
         and isinstance(function.get("description", ""), str | None)
         and isinstance(function.get("strict"), bool | None)
         and (schema is None or _is_object(schema))
-        and (not function.get("strict") or is_schema(schema, 0))
+        and (not function.get("strict") or is_schema(json_schema.plain(schema), 0))
         and _is_cache_mark(tool.get("cache_control"))
     )
 
@@ -168,7 +169,7 @@ def _no_format(value: Any) -> bool:
         return True  # any JSON: it takes a schema
     stated = value.get("json_schema")
     schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not isinstance(schema, Mapping) or not is_schema(schema, 0)
+    return not isinstance(schema, Mapping) or not is_schema(json_schema.plain(schema), 0)
 
 
 _FIELDS: Final[Mapping[str, Row]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.core.operations import json_schema
+
 _SCHEMA_KEYS: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
      "allOf", "$ref", "$defs", "definitions", "description", "title", "default", "format",
@@ -17,7 +19,11 @@ _FORMATS: Final = frozenset(
 
 def is_schema(schema: Any, depth: int) -> bool:
     """Whether answers can be held to all that the schema says."""
-    if not isinstance(schema, Mapping) or depth > 32 or not schema.keys() <= _SCHEMA_KEYS:
+    if (
+        not isinstance(schema, Mapping)
+        or depth > json_schema.DEEPEST
+        or not schema.keys() <= _SCHEMA_KEYS
+    ):
         return False
     kinds = schema.get("type")
     objects = "properties" in schema or "object" in (kinds if isinstance(kinds, list) else [kinds])

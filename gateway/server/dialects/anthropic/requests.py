@@ -61,6 +61,7 @@ def chat(body: JsonDocument) -> tuple[JsonDocument, Translation]:
             continue
         field = _FIELDS.get(name)
         if field is None:
+            # guard: S13.unknown-field -> continue
             raise not_offered(name)
         field(value, made, turns.unsaid)
     _say_effort(made, turns.unsaid)

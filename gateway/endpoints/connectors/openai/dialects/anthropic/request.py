@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from gateway.core.operations import tokens
+from gateway.core.operations import json_schema, tokens
 from gateway.core.operations.dialects.anthropic import (
     DATA_URL,
     SYSTEM,
@@ -207,9 +207,10 @@ def _tool(tool: JsonDocument) -> JsonDocument:
     made: JsonDocument = {"name": function["name"]}
     if description := function.get("description"):
         made["description"] = description
-    made["input_schema"] = {"type": "object", **(function.get("parameters") or {})}
+    schema = function.get("parameters") or {}
     if function.get("strict"):
-        made["strict"] = True
+        schema, made["strict"] = json_schema.plain(schema), True
+    made["input_schema"] = {"type": "object", **schema}
     if mark := tool.get("cache_control"):
         made["cache_control"] = mark
     return made
@@ -229,7 +230,7 @@ def _tool_choice(choice: Any, parallel: bool | None) -> JsonDocument | None:
 
 def _schema(stated: JsonDocument) -> JsonDocument:
     """With its name and its description, which have no fields of their own there."""
-    schema, words = stated["schema"], stated.get("description")
+    schema, words = json_schema.plain(stated["schema"]), stated.get("description")
     made = {"title": name, **schema} if (name := stated.get("name")) else dict(schema)
     if words:
         own = schema.get("description")

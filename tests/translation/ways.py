@@ -1,0 +1,89 @@
+"""Fronts, which make calls of bodies, and providers, to which calls go, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.core.deadline import Deadline
+from gateway.core.errors import InvalidField
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.dialects.openai import spoken
+from gateway.core.types import (
+    CLOUD,
+    DocumentCall,
+    Endpoint,
+    InferenceRequest,
+    ServedModel,
+    WireProtocol,
+)
+from gateway.endpoints.connectors.openai.dialects.anthropic.request import request_body
+from gateway.endpoints.connectors.triton.openai_prompts import ask
+from gateway.scheduling.routing.needs import lacking
+from gateway.server.dialects.anthropic import front as anthropic
+from gateway.server.openai.documents import read
+from tests import anthropic_api, chat_api
+
+Document = dict[str, Any]
+Described = Callable[[str, Document, Catalog], tuple[CatalogModel, DocumentCall] | None]
+CATALOG = Catalog({"m": CatalogModel("m", "generate", ())})
+SERVED = ServedModel("m")
+ROUTES: dict[str, str] = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
+FRONTS: dict[str, Callable[[Document], DocumentCall]] = {
+    "chat": lambda body: read(CHAT, body, CATALOG)[1],
+    "messages": lambda body: _described(anthropic.described, "messages", body),
+}
+"""Each raises InvalidField for what it refuses."""
+
+
+def _described(front: Described, name: str, body: Document) -> DocumentCall:
+    made = front(ROUTES[name], body, CATALOG)
+    assert made is not None
+    return made[1]
+
+
+@dataclass(frozen=True)
+class ProviderApi:
+    """What an endpoint of the kind is sent. `problem`: why an API of the kind, written from its
+    schema, refuses that; empty: it takes it."""
+
+    kind: str
+    front: str  # of the same API, whose calls go on as they are; empty: there is none
+    sent: Callable[[DocumentCall], Document]
+    problem: Callable[[Document], str] = lambda sent: ""
+
+
+def _chat(call: DocumentCall) -> Document:
+    return call.document if call.translation is None else spoken(call.document)[0]
+
+
+def _message(call: DocumentCall) -> Document:
+    made: Document = json.loads(request_body(call.document, SERVED, call.streamed))
+    return made
+
+
+def _prompt(call: DocumentCall) -> Document:
+    prompt = ask(CHAT, call.document)
+    return {"prompts": prompt.prompts, "sampling": repr(prompt.sampling)}
+
+
+PROVIDERS: dict[str, ProviderApi] = {
+    "openai": ProviderApi("openai", "chat", _chat, chat_api.problem),
+    "anthropic": ProviderApi("anthropic", "messages", _message, anthropic_api.problem),
+    "triton": ProviderApi("triton", "", _prompt),
+}
+
+
+def refusal(front: str, provider: str, body: Document) -> str | None:
+    """The field for which a call does not go to the provider; None: it goes there."""
+    try:
+        call = FRONTS[front](body)
+    except InvalidField as error:
+        return error.param
+    request = InferenceRequest("1", WireProtocol.OPENAI, "t", "m", call, Deadline.after(60.0))
+    endpoint = Endpoint(provider, CLOUD, PROVIDERS[provider].kind, {"m": SERVED})
+    need = lacking(request, endpoint, SERVED)
+    return None if need is None else need.field
