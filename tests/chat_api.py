@@ -238,6 +238,14 @@ class _ChatHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         document = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        if self.path == "/v1/embeddings":
+            self.api.requests.append(document)
+            vectors = [
+                {"object": "embedding", "index": at, "embedding": [float(at), 0.5]}
+                for at, _ in enumerate(document["input"])
+            ]
+            self._send(200, {"object": "list", "data": vectors, "model": "m", "usage": {}})
+            return
         if self.path != "/v1/chat/completions":
             self._fail(404, "invalid_request_error", "Not Found")
             return

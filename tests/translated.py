@@ -113,6 +113,9 @@ def settings(openai: gpt.ChatApi, api: claude.AnthropicApi, scratch: Path) -> Do
             "gpt": served("gpt", "gpt-test"),
             "claude": served("claude", "claude-test"),
             **{name: served(name, "gpt-test") for name in failing},
+            "vectors": {
+                "task": "embeddings", "served_by": [{"endpoint": "gpt", "model": "vectors"}],
+            },
             "poems": {
                 **served("gpt", "gpt-test"),
                 "pseudonymise": False,

@@ -332,6 +332,15 @@ def test_surrogates_are_put_back_wherever_they_are_split(
     assert EMAIL not in json.dumps(line.sent(model))
 
 
+def test_texts_are_embedded(line: Line, client: Any) -> None:
+    answer = client.models.embed_content(
+        model="vectors", contents=["a", "b"], config={"output_dimensionality": 2}
+    )
+    assert [each.values for each in answer.embeddings] == [[0.0, 0.5], [1.0, 0.5]]
+    (sent,) = line.gpt.requests
+    assert (sent["input"], sent["dimensions"]) == (["a", "b"], 2)
+
+
 def test_models_are_listed_for_the_key(line: Line, client: Any) -> None:
     names = [model.name for model in client.models.list()]
     assert "models/gpt" in names

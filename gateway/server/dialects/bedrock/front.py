@@ -89,6 +89,7 @@ class _ConverseRequestHead(TranslatedRequestHead):
         exchange: HttpExchange,
     ) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia."""
+        # guard: S19.signed-call -> if False:
         if exchange.headers.get("authorization", "").startswith(_SIGNED):
             raise Unauthenticated(
                 "authorization: a signed request cannot be checked here; send the key as a bearer "

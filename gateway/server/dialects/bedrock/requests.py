@@ -59,6 +59,7 @@ def chat(body: JsonDocument, model: str, streamed: bool) -> tuple[JsonDocument, 
             continue
         field = _FIELDS.get(name)
         if field is None:
+            # guard: S19.converse-field -> continue
             raise not_offered(name)
         field(value, made, turns.unsaid)
     if "tools" not in made:

