@@ -24,6 +24,9 @@ from gateway.endpoints.connectors.openai.dialects.anthropic.request import reque
 from gateway.endpoints.connectors.triton.openai_prompts import ask
 from gateway.scheduling.routing.needs import lacking
 from gateway.server.dialects.anthropic import front as anthropic
+from gateway.server.dialects.bedrock import front as bedrock
+from gateway.server.dialects.cohere import front as cohere
+from gateway.server.dialects.gemini import front as gemini
 from gateway.server.openai.documents import read
 from tests import anthropic_api, chat_api
 
@@ -31,10 +34,19 @@ Document = dict[str, Any]
 Described = Callable[[str, Document, Catalog], tuple[CatalogModel, DocumentCall] | None]
 CATALOG = Catalog({"m": CatalogModel("m", "generate", ())})
 SERVED = ServedModel("m")
-ROUTES: dict[str, str] = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
+ROUTES: dict[str, str] = {
+    "chat": "/v1/chat/completions",
+    "messages": "/v1/messages",
+    "gemini": "/v1beta/models/m:generateContent",
+    "converse": "/model/m/converse",
+    "cohere": "/v2/chat",
+}
 FRONTS: dict[str, Callable[[Document], DocumentCall]] = {
     "chat": lambda body: read(CHAT, body, CATALOG)[1],
     "messages": lambda body: _described(anthropic.described, "messages", body),
+    "gemini": lambda body: _described(gemini.described, "gemini", body),
+    "converse": lambda body: _described(bedrock.described, "converse", body),
+    "cohere": lambda body: _described(cohere.described, "cohere", body),
 }
 """Each raises InvalidField for what it refuses."""
 

@@ -24,14 +24,14 @@ NATIVE: Final = frozenset({"pause_turn", "model_context_window_exceeded"})
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class CalledTool:
     id: str
     name: str
     arguments: JsonDocument
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class TokenCounts:
     """The tokens of a call."""
 
     given: int = 0  # without those of the cache
@@ -75,18 +75,18 @@ def text(answer: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else ""
 
 
-def calls(answer: Mapping[str, Any]) -> list[ToolCall]:
+def calls(answer: Mapping[str, Any]) -> list[CalledTool]:
     """Raises UpstreamFailed."""
     return [_call(call, at) for at, call in enumerate(answer.get("tool_calls") or ())]
 
 
-def _call(call: Any, at: int) -> ToolCall:
+def _call(call: Any, at: int) -> CalledTool:
     function = call.get("function") if isinstance(call, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     arguments = function.get("arguments") if isinstance(function, dict) else None
     if not isinstance(name, str) or not isinstance(arguments, str | None):
         raise UpstreamFailed("the endpoint's answer has a call of a tool without its name")
-    return ToolCall(call.get("id") or f"call_{at}", name, given(arguments))
+    return CalledTool(call.get("id") or f"call_{at}", name, given(arguments))
 
 
 def given(arguments: str | None) -> JsonDocument:
@@ -109,11 +109,11 @@ def ending(choice: Mapping[str, Any], stops: Collection[str], called: bool) -> t
     return (TOOLS if word == END and called else word), ""
 
 
-def counts(usage: Any) -> Counts:
+def counts(usage: Any) -> TokenCounts:
     stated = usage if isinstance(usage, dict) else {}
     details = stated.get("prompt_tokens_details")
     cached, stored = _count(details, "cached_tokens"), _count(details, "cache_creation_tokens")
-    return Counts(
+    return TokenCounts(
         max(0, _count(stated, "prompt_tokens") - cached - stored),
         cached,
         stored,

@@ -78,7 +78,7 @@ def flag(value: Any, where: str) -> bool:
     return value
 
 
-def list_of(value: Any, where: str, kind: type, words: str) -> list[Any]:
+def checked_list(value: Any, where: str, kind: type, words: str) -> list[Any]:
     """Raises InvalidField; `words`: what its items are."""
     if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
         raise InvalidField(where, f"must be a list of {words}", WRONG_TYPE)

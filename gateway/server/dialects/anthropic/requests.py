@@ -17,8 +17,8 @@ from gateway.server.dialects.anthropic.turns import ChatTurns, check_mark
 from gateway.server.dialects.fields import (
     check_keys,
     check_object,
+    checked_list,
     choose_nothing,
-    list_of,
     not_offered,
     number,
     text_field,
@@ -90,7 +90,7 @@ def _number(name: str) -> Callable[[Any, JsonDocument, _Unsaid], None]:
 
 
 def _stops(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    if stops := list_of(value, "stop_sequences", str, "strings"):
+    if stops := checked_list(value, "stop_sequences", str, "strings"):
         made["stop"] = stops
 
 

@@ -14,12 +14,12 @@ from gateway.core.operations.dialects.fields import CONVERSE
 from gateway.core.operations.spec import CapabilityNeed
 from gateway.core.types import JsonDocument, Translation
 from gateway.protocols import strictjson
-from gateway.server.dialects.bedrock.turns import ChatTurns, cache_mark
+from gateway.server.dialects.bedrock.turns import ConverseTurns, cache_mark
 from gateway.server.dialects.fields import (
     check_keys,
     check_object,
+    checked_list,
     choose_nothing,
-    list_of,
     not_offered,
     number,
     text_field,
@@ -44,7 +44,7 @@ def chat(body: JsonDocument, model: str, streamed: bool) -> tuple[JsonDocument, 
     made: JsonDocument = {"model": model}
     if streamed:
         made["stream"] = True
-    turns = ChatTurns()
+    turns = ConverseTurns()
     turns.system(body.get("system"))
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
@@ -76,7 +76,7 @@ def _inference(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
         if value.get(name) is not None:
             made[key] = number(value[name], f"{where}.{name}")
     stops = value.get("stopSequences")
-    if stops and list_of(stops, f"{where}.stopSequences", str, "strings"):
+    if stops and checked_list(stops, f"{where}.stopSequences", str, "strings"):
         made["stop"] = stops
 
 
@@ -84,7 +84,9 @@ def _tools(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
     where = "toolConfig"
     check_object(value, where, frozenset({"tools", "toolChoice"}))
     tools: list[JsonDocument] = []
-    for at, tool in enumerate(list_of(value.get("tools") or [], f"{where}.tools", dict, "tools")):
+    for at, tool in enumerate(
+        checked_list(value.get("tools") or [], f"{where}.tools", dict, "tools")
+    ):
         place = f"{where}.tools[{at}]"
         check_keys(tool, frozenset({"toolSpec", "cachePoint"}), place)
         if (point := tool.get("cachePoint")) is not None:

@@ -35,7 +35,7 @@ _DOCUMENT: Final = frozenset({"format", "name", "source", "context", "citations"
 _RESULT: Final = frozenset({"toolUseId", "content", "status"})
 
 
-class ChatTurns:
+class ConverseTurns:
     """The messages of one chat, as they are made."""
 
     def __init__(self) -> None:
@@ -192,8 +192,8 @@ class ChatTurns:
                 raise InvalidField(name, "must stand in front of text and calls, in this order")
             else:
                 raise not_offered(f"{name}.{kind}")
-        said = _plain(texts) if texts else None if calls else ""
-        made: JsonDocument = {"role": "assistant", "content": said}
+        spoken = _plain(texts) if texts else None if calls else ""
+        made: JsonDocument = {"role": "assistant", "content": spoken}
         if thoughts:
             made["thinking_blocks"] = thoughts
         if calls:

@@ -45,7 +45,7 @@ def response(body: bytes, stops: Collection[str]) -> bytes:
     return strictjson.dumps(made)
 
 
-def _call(call: answers.ToolCall) -> JsonDocument:
+def _call(call: answers.CalledTool) -> JsonDocument:
     arguments = strictjson.dumps(call.arguments).decode()
     return {
         "id": call.id,

@@ -8,7 +8,7 @@ from gateway.core.errors import MISSING, InvalidField
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
 from gateway.server.dialects import answers
-from gateway.server.dialects.fields import check_keys, check_object, list_of, text_field, word
+from gateway.server.dialects.fields import check_keys, check_object, checked_list, text_field, word
 
 _FIELDS: Final = frozenset(
     {"model", "texts", "inputs", "input_type", "output_dimension", "embedding_types", "truncate"}
@@ -36,18 +36,18 @@ def embeddings(body: JsonDocument) -> JsonDocument:
 def _texts(body: JsonDocument) -> list[str]:
     texts, inputs = body.get("texts"), body.get("inputs")
     if texts is not None and inputs is None:
-        return list_of(texts, "texts", str, "strings")
+        return checked_list(texts, "texts", str, "strings")
     if inputs is None or texts is not None:
         raise InvalidField("texts", "must be there, or else inputs", MISSING)
     return [
         _text(each, f"inputs[{at}]")
-        for at, each in enumerate(list_of(inputs, "inputs", dict, "inputs"))
+        for at, each in enumerate(checked_list(inputs, "inputs", dict, "inputs"))
     ]
 
 
 def _text(given: Any, where: str) -> str:
     check_object(given, where, frozenset({"content"}))
-    content = list_of(given.get("content"), f"{where}.content", dict, "texts")
+    content = checked_list(given.get("content"), f"{where}.content", dict, "texts")
     if len(content) != 1:
         raise InvalidField(f"{where}.content", "must be one text")
     where = f"{where}.content[0]"

@@ -13,12 +13,12 @@ from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
 from gateway.core.operations.dialects.fields import COHERE
 from gateway.core.operations.spec import CapabilityNeed
 from gateway.core.types import JsonDocument, Translation
-from gateway.server.dialects.cohere.turns import ChatTurns
+from gateway.server.dialects.cohere.turns import CohereTurns
 from gateway.server.dialects.fields import (
     check_object,
+    checked_list,
     choose_nothing,
     flag,
-    list_of,
     not_offered,
     number,
     text_field,
@@ -37,7 +37,7 @@ def chat(body: JsonDocument) -> tuple[JsonDocument, Translation]:
     """The same call as a chat, and what was made of it. Raises InvalidField with the caller's
     own field."""
     made: JsonDocument = {"model": body.get("model")}
-    turns = ChatTurns()
+    turns = CohereTurns()
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         code = MISSING if messages is None else WRONG_TYPE
@@ -92,13 +92,13 @@ def _nothing(name: str, value: Any) -> _Field:
 
 
 def _stops(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    if stops := list_of(value, "stop_sequences", str, "strings"):
+    if stops := checked_list(value, "stop_sequences", str, "strings"):
         made["stop"] = stops
 
 
 def _tools(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
     tools: list[JsonDocument] = []
-    for at, tool in enumerate(list_of(value, "tools", dict, "tools")):
+    for at, tool in enumerate(checked_list(value, "tools", dict, "tools")):
         where = f"tools[{at}]"
         check_object(tool, where, frozenset({"type", "function"}))
         word(tool.get("type") or "function", {"function": ""}, f"{where}.type")

@@ -19,7 +19,7 @@ _KEYS: Final = {
 _CALL: Final = frozenset({"id", "type", "function"})
 
 
-class ChatTurns:
+class CohereTurns:
     """The messages of one chat, one for each of the caller's."""
 
     def __init__(self) -> None:
@@ -108,8 +108,8 @@ def _answer(message: JsonDocument, where: str) -> JsonDocument:
         _call(call, f"{where}.tool_calls[{at}]")
         for at, call in enumerate(message.get("tool_calls") or ())
     ]
-    said: Any = texts[0]["text"] if len(texts) == 1 else texts or (None if calls else "")
-    made: JsonDocument = {"role": "assistant", "content": said}
+    spoken: Any = texts[0]["text"] if len(texts) == 1 else texts or (None if calls else "")
+    made: JsonDocument = {"role": "assistant", "content": spoken}
     if thought:
         made["reasoning_content"] = thought
     if calls:

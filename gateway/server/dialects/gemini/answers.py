@@ -39,7 +39,7 @@ def _candidate(choice: Mapping[str, Any], at: int, stops: Collection[str]) -> Js
     parts = [thought(block) for block in answers.thoughts(answer)]
     text, signature = answers.text(answer), signatures.googles(answer)
     if text or signature:
-        parts.append(said(text, signature))
+        parts.append(text_part(text, signature))
     for call, stated in zip(calls, answer.get("tool_calls") or (), strict=True):
         parts.append(called(call.id, call.name, call.arguments, signatures.googles(stated)))
     refusal = answer.get("refusal")
@@ -69,7 +69,7 @@ def thought(block: Mapping[str, Any]) -> JsonDocument:
     return made
 
 
-def said(text: str, signature: str = "") -> JsonDocument:
+def text_part(text: str, signature: str = "") -> JsonDocument:
     made: JsonDocument = {"text": text}
     if signature:
         made["thoughtSignature"] = signature

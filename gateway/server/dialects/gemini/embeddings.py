@@ -8,7 +8,7 @@ from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
 from gateway.server.dialects import answers
-from gateway.server.dialects.fields import check_keys, list_of, text_field, whole_number
+from gateway.server.dialects.fields import check_keys, checked_list, text_field, whole_number
 from gateway.server.dialects.gemini.names import camel
 
 _FIELDS: Final = frozenset({"model", "content", "outputDimensionality"})
@@ -20,7 +20,7 @@ def embeddings(body: JsonDocument, model: str, batch: bool) -> JsonDocument:
         texts, size = [_text(body, "")], camel(body, "body").get("outputDimensionality")
     else:
         check_keys(body, frozenset({"requests"}), "")
-        calls = list_of(body.get("requests"), "requests", dict, "requests")
+        calls = checked_list(body.get("requests"), "requests", dict, "requests")
         texts = [_text(call, f"requests[{at}]") for at, call in enumerate(calls)]
         sizes = [camel(call, "requests").get("outputDimensionality") for call in calls]
         size = sizes[0] if sizes else None

@@ -84,7 +84,7 @@ class ResponseWriter(StreamWriter):
         parts = _thoughts(delta, state)
         text, signature = delta.get("content") or "", signatures.googles(delta)
         if text or signature:
-            parts.append(answers.said(text, signature))
+            parts.append(answers.text_part(text, signature))
         if refusal := delta.get("refusal"):
             state.refusal += refusal
         for piece in delta.get("tool_calls") or ():

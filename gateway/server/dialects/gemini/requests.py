@@ -16,9 +16,9 @@ from gateway.core.types import JsonDocument, Translation
 from gateway.protocols import strictjson
 from gateway.server.dialects.fields import (
     check_keys,
+    checked_list,
     choose_nothing,
     flag,
-    list_of,
     not_offered,
     number,
     text_field,
@@ -27,7 +27,7 @@ from gateway.server.dialects.fields import (
 )
 from gateway.server.dialects.gemini.names import camel
 from gateway.server.dialects.gemini.schemas import closed, is_strict, json_schema
-from gateway.server.dialects.gemini.turns import ChatTurns
+from gateway.server.dialects.gemini.turns import GeminiTurns
 
 _CONFIG: Final = "generationConfig"
 _JSON: Final = "application/json"
@@ -50,7 +50,7 @@ def chat(body: JsonDocument, model: str, streamed: bool) -> tuple[JsonDocument, 
     if streamed:
         made["stream"] = True
     body = camel(body, "body")
-    turns = ChatTurns()
+    turns = GeminiTurns()
     if (instructions := body.get("systemInstruction")) is not None:
         turns.system(instructions)
     contents = body.get("contents")
@@ -103,11 +103,11 @@ def _service_tier(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
 
 def _tools(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
     tools: list[JsonDocument] = []
-    for at, tool in enumerate(list_of(value, "tools", dict, "tools")):
+    for at, tool in enumerate(checked_list(value, "tools", dict, "tools")):
         where = f"tools[{at}]"
         own = _object(tool, where, frozenset({"functionDeclarations"}))
         where += ".functionDeclarations"
-        stated = list_of(own.get("functionDeclarations") or [], where, dict, "functions")
+        stated = checked_list(own.get("functionDeclarations") or [], where, dict, "functions")
         tools += [_tool(each, f"{where}[{number}]") for number, each in enumerate(stated)]
     if tools:
         made["tools"] = tools
@@ -153,7 +153,7 @@ def _tool_config(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
         for tool in made.get("tools") or ():
             tool["function"]["strict"] = True
     if names := calling.get("allowedFunctionNames"):
-        names = list_of(names, f"{where}.allowedFunctionNames", str, "names")
+        names = checked_list(names, f"{where}.allowedFunctionNames", str, "names")
         if mode not in ("ANY", "VALIDATED"):
             raise InvalidField(f"{where}.allowedFunctionNames", "go with the modes ANY, VALIDATED")
         choice = _allowed(names, choice, made)
@@ -204,7 +204,7 @@ def _seed(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
 
 
 def _stops(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    if stops := list_of(value, f"{_CONFIG}.stopSequences", str, "strings"):
+    if stops := checked_list(value, f"{_CONFIG}.stopSequences", str, "strings"):
         made["stop"] = stops
 
 

@@ -25,7 +25,7 @@ _CALL: Final = frozenset({"id", "name", "args"})
 _RESPONSE: Final = frozenset({"id", "name", "response", "parts"})
 
 
-class ChatTurns:
+class GeminiTurns:
     """The messages of one chat, as they are made."""
 
     def __init__(self) -> None:
@@ -64,16 +64,16 @@ class ChatTurns:
         self._at = at
         if role not in ("user", "function"):
             raise InvalidField(f"{where}.role", "must be user or model")
-        said: list[JsonDocument] = []
+        spoken: list[JsonDocument] = []
         for kind, part, place in parts:
             if kind != "functionResponse":
-                said.append(self._part(kind, part, place))
-            elif said:
+                spoken.append(self._part(kind, part, place))
+            elif spoken:
                 raise InvalidField(place, "responses of functions come first in their content")
             else:
                 self._respond(part[kind], f"{place}.{kind}")
-        if said:
-            self._add("user", _plain(said))
+        if spoken:
+            self._add("user", _plain(spoken))
 
     def end(self) -> None:
         """An answer that goes on with a turn of the model's has no words in a chat."""
