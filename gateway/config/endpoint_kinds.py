@@ -6,19 +6,18 @@ A new kind is a row here and its connector in `endpoints.connectors.kinds`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from gateway.core.operations.capabilities import CAPABILITIES
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
-from gateway.core.operations.dialects import anthropic
+from gateway.core.operations.dialects import anthropic, bedrock, cohere, gemini
 from gateway.core.operations.dialects.fields import CHAT as CHAT_DIALECT
 from gateway.core.operations.dialects.fields import MESSAGES
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
-from gateway.core.operations.spec import CapabilityNeed, OperationSpec
+from gateway.core.operations.spec import Needs, OperationSpec
 
 
 class Addresses(enum.Enum):
@@ -49,7 +48,7 @@ class EndpointKind:
     """The description that an endpoint of it has unless its settings name one; empty: it needs
     none; None: it has none."""
     dialect: str = CHAT_DIALECT  # in which its connector says chats, as `dialects.fields` has it
-    unsaid: Callable[[Mapping[str, Any]], Iterable[CapabilityNeed]] | None = None
+    unsaid: Needs | None = None
     """What of a document its API has no words for, where that is not the API of the document."""
     limited: bool = field(init=False)  # there are documents that it cannot serve in full
 
@@ -115,5 +114,41 @@ ANTHROPIC: Final = register(
         unsaid=anthropic.needs,
         batches=True,
         provider="anthropic",
+    )
+)
+GEMINI: Final = register(
+    EndpointKind(
+        name="gemini",
+        protocol="Google's generateContent",
+        addresses=Addresses.URL,
+        documents=frozenset({CHAT}),
+        capabilities=gemini.OFFERED,
+        unsaid=gemini.needs,
+        batches=True,
+        provider="gemini-native",
+    )
+)
+COHERE: Final = register(
+    EndpointKind(
+        name="cohere",
+        protocol="Cohere's Chat API",
+        addresses=Addresses.URL,
+        documents=frozenset({CHAT}),
+        capabilities=cohere.OFFERED,
+        unsaid=cohere.needs,
+        batches=True,
+        provider="cohere-native",
+    )
+)
+BEDROCK: Final = register(
+    EndpointKind(
+        name="bedrock",
+        protocol="Amazon Bedrock's Converse API",
+        addresses=Addresses.URL,
+        documents=frozenset({CHAT}),
+        capabilities=bedrock.OFFERED,
+        unsaid=bedrock.needs,
+        batches=True,
+        provider="bedrock-converse",
     )
 )

@@ -83,7 +83,7 @@ class ServerEvents(NamedTuple):
 def _event(text: bytes) -> ServerEvent:
     """Out of one as `framed` writes it."""
     name, _, data = text.partition(b"data: ")
-    kind = name.removeprefix(b"event: ").rstrip().decode("utf-8", "replace")
+    kind = name.removeprefix(b"event: ").rstrip().decode("utf-8", "replace") if name else ""
     return ServerEvent(data.replace(b"\ndata: ", b"\n"), kind)
 
 

@@ -357,11 +357,13 @@ class Decision:
 
 @value
 class Usage:
-    """Tokens of one call. `cached_tokens` are a part of the input."""
+    """Tokens of one call. `cached_tokens` are a part of the input, `reasoning_tokens` of the
+    output."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @value

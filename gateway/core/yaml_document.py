@@ -22,7 +22,9 @@ Where = Sequence[int | str]
 """The keys and indexes that lead to a value."""
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|file:[^}]+)\}")
-_SECRETS = frozenset({"key", "api_key", "access_key", "secret_key", "client_secret"})
+_SECRETS = frozenset(
+    {"key", "api_key", "access_key", "secret_key", "session_token", "client_secret"}
+)
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 _SCALARS = tuple(f"tag:yaml.org,2002:{t}" for t in ("bool", "int", "float"))
 _TEXTS = tuple(f"tag:yaml.org,2002:{t}" for t in ("str", "timestamp", "value"))

@@ -89,6 +89,7 @@ class ModelEpoch:
         self._limited = {
             (
                 candidate.endpoint.kind,
+                candidate.endpoint.operations,
                 candidate.served.lacks,
                 repr(candidate.served.refuses),
             ): candidate

@@ -85,16 +85,18 @@ class RequestHead:
             )
         return terms
 
-    def translation_line(self, call: DocumentCall, placement: Placement) -> str:
-        """Of an answer's head: what was made of a chat on its way, where its caller asks."""
+    def translation_line(
+        self, call: DocumentCall, placement: Placement, unread: Sequence[str] = ()
+    ) -> str:
+        """Of an answer's head: what was made of a chat on its way, where its caller asks. `unread`:
+        headers of the front's own API that ask for nothing by themselves."""
         if labels.TRANSLATION not in self.headers:
             return ""
         front = CHAT if call.translation is None else call.translation.front
         kind = KINDS.get(placement.kind)
         provider = CHAT if kind is None else kind.dialect
         omitted = [] if front == CHAT or provider != CHAT else spoken(call.document)[1]
-        if "anthropic-beta" in self.headers:
-            omitted.append("anthropic-beta")
+        omitted += [name for name in unread if name in self.headers]
         stated = {
             "front": front,
             "provider": provider,

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import subprocess
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,23 @@ VERCEL: dict[str, Any] = {
     "streamed_tools": ["4, 7 at Main", "Four or seven."],
     "unknown_model": ["AI_APICallError", 404],
 }
-SDKS = {"openai": OPENAI, "vercel": VERCEL}
+ANTHROPIC: dict[str, Any] = {
+    "chat": {"text": HELLO, "reason": "end_turn", "tokens": 12},
+    "tools": ["tool_use", "trams", {"stop": "Main"}, "Four or seven."],
+    "structured": TRAM,
+    "stream": {"text": HELLO, "several": True},
+    "unknown_model": ["NotFoundError", 404, "not_found_error"],
+    "refused": ["BadRequestError", 400],
+    "retried": HELLO,
+    "cancelled": "left",
+}
+SDKS = {
+    "openai": OPENAI,
+    "anthropic": ANTHROPIC,
+    "vercel chat": VERCEL,
+    "vercel messages": VERCEL,
+}
+"""The name of a script, and of the API of which it is to make use if there are several."""
 
 
 @dataclass
@@ -85,7 +101,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
 
 
 def _replies() -> Any:
-    tries = itertools.count()
+    tries: Counter[str] = Counter()
 
     def reply(document: dict[str, Any]) -> Reply:
         """By the first word of the conversation."""
@@ -99,8 +115,10 @@ def _replies() -> Any:
             return Reply([text(json.dumps(TRAM))])
         if asked == "refused":
             return Reply(status=400, error="invalid_request_error")
-        if asked == "twice busy" and next(tries) < 2:
-            return Reply(status=529, error="overloaded_error")
+        if asked.startswith("twice busy"):
+            tries[asked] += 1
+            if tries[asked] < 3:
+                return Reply(status=529, error="overloaded_error")
         if asked == "held":
             return Reply([text(HELLO)], events=5, held=threading.Event())
         return Reply([text(HELLO)])
@@ -114,10 +132,11 @@ def seen(provider: Provider) -> dict[str, dict[str, Any]]:
     assert NODE is not None
     started = {
         sdk: subprocess.Popen(
-            [NODE, f"{sdk}.mjs", provider.url, "sk-caller"],
+            [NODE, f"{script}.mjs", provider.url, "sk-caller", api],
             cwd=SCRIPTS, stdout=subprocess.PIPE, text=True,
         )
         for sdk in SDKS
+        for script, _, api in [sdk.partition(" ")]
     }  # fmt: skip
     found: dict[str, dict[str, Any]] = {}
     for sdk, process in started.items():

@@ -19,7 +19,7 @@ from gateway.core.reply import ServerEvent
 from gateway.core.types import ServedModel
 from gateway.endpoints.connectors.openai.dialects.anthropic.answer import completion
 from gateway.endpoints.connectors.openai.dialects.anthropic.events import MessageEvents
-from gateway.endpoints.connectors.openai.dialects.anthropic.request import request_body
+from gateway.endpoints.connectors.openai.dialects.anthropic.request import request
 from gateway.endpoints.connectors.openai.event_stream import NO_SECRETS, Progress
 from tests.anthropic_api import Reply, message_of, problem, stream_events
 
@@ -157,7 +157,7 @@ def test_a_chat_that_goes_there_means_the_same_there(chat: Document) -> None:
     need = next(iter(anthropic.needs(chat)), None)
     event("stays" if need else "goes")
     if need is None:
-        made = json.loads(request_body(chat, ServedModel("claude"), bool(chat.get("stream"))))
+        made = request(chat, ServedModel("claude"), bool(chat.get("stream")), json.loads)
         expected = _meaning(chat)
         wrong = problem(made)
         if wrong and not expected["tools"]:  # OpenAI refuses a choice of none as well
@@ -318,11 +318,11 @@ def test_an_answer_means_the_same_whole_and_in_pieces(
     reply = Reply(blocks, "tool_use", usage, piece=size)
     whole = completion(json.dumps(message_of(reply, blocks, "tool_use")).encode(), NO_SECRETS)
     progress, reader = Progress(CHAT), MessageEvents(True)
-    datas = [
-        reader.read(ServerEvent(json.dumps(each).encode()), progress)
+    chunks = [
+        json.loads(data)
         for each in stream_events(reply)
+        for data in reader.read(ServerEvent(json.dumps(each).encode()), progress)
     ]
-    chunks = [json.loads(data) for data in datas if data]
     deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
     message = whole["choices"][0]["message"]
     for key in ("content", "reasoning_content"):
@@ -358,7 +358,7 @@ def _check_that_it_can_be_sent_back(message: Document, blocks: list[Document]) -
     if next(iter(anthropic.needs(chat)), None) is not None:
         assert text.strip() == "" or not speaks
         return
-    made = json.loads(request_body(chat, ServedModel("claude"), False))["messages"][1]["content"]
+    made = request(chat, ServedModel("claude"), False, json.loads)["messages"][1]["content"]
     thoughts = [block for block in blocks if "thinking" in block["type"]]
     used = [block for block in blocks if block["type"] == "tool_use"]
     expected = [*thoughts, *([{"type": "text", "text": text}] if text else [])]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gateway.core.operations.dialects import anthropic
 from gateway.core.operations.dialects.openai import spoken
 from gateway.core.types import ServedModel
-from gateway.endpoints.connectors.openai.dialects.anthropic.request import request_body
+from gateway.endpoints.connectors.openai.dialects.anthropic.request import request
 from gateway.server.dialects.anthropic.answers import message
 from gateway.server.dialects.anthropic.events import MessageWriter
 from gateway.server.dialects.anthropic.requests import chat
@@ -130,7 +130,7 @@ def test_a_message_that_goes_to_its_own_api_means_the_same_there(body: Document)
     document, _ = chat(body)
     assert body == before
     assert list(anthropic.needs(document)) == []
-    sent = json.loads(request_body(document, ServedModel("m"), bool(body.get("stream"))))
+    sent = request(document, ServedModel("m"), bool(body.get("stream")), json.loads)
     assert normal(sent) == normal(body)
     assert problem(sent) == problem({**body, "messages": normal(body)["messages"]})
 

@@ -313,9 +313,12 @@ def test_a_beta_asks_for_nothing_by_itself(line: Line) -> None:
     assert answer.content[0].type == "text"
 
 
-def test_tokens_are_not_counted(line: Line) -> None:
+def test_what_is_not_offered_is_not_found(line: Line) -> None:
     with pytest.raises(anthropic.NotFoundError) as caught:
         line.client.messages.count_tokens(model="gpt", messages=HELLO)
+    assert caught.value.type == "not_found_error"
+    with pytest.raises(anthropic.NotFoundError) as caught:
+        line.client.messages.batches.list()
     assert caught.value.type == "not_found_error"
 
 

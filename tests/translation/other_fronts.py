@@ -277,7 +277,7 @@ COHERE: dict[str, Document] = {
     ),
     "stream": {"stream": True},
 }
-BODIES = {
+BODIES: dict[str, tuple[Document, dict[str, Document]]] = {
     "gemini": ({"contents": [G_HI]}, GOOGLE),
     "converse": ({"messages": [B_HI]}, BEDROCK),
     "cohere": ({"model": "m", "messages": [C_HI]}, COHERE),

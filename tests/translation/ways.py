@@ -20,7 +20,7 @@ from gateway.core.types import (
     ServedModel,
     WireProtocol,
 )
-from gateway.endpoints.connectors.openai.dialects.anthropic.request import request_body
+from gateway.endpoints.connectors.openai.dialects.anthropic.request import request
 from gateway.endpoints.connectors.triton.openai_prompts import ask
 from gateway.scheduling.routing.needs import lacking
 from gateway.server.dialects.anthropic import front as anthropic
@@ -73,7 +73,7 @@ def _chat(call: DocumentCall) -> Document:
 
 
 def _message(call: DocumentCall) -> Document:
-    made: Document = json.loads(request_body(call.document, SERVED, call.streamed))
+    made: Document = request(call.document, SERVED, call.streamed, json.loads)
     return made
 
 

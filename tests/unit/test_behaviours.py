@@ -24,7 +24,7 @@ RANGES = {
     "C": range(13, 23),
     "K": range(1, 5),
     "D": range(1, 7),
-    "S": (*range(1, 14), 19),
+    "S": (*range(1, 17), 19),
     "A": range(1, 11),
     "B": range(1, 10),
     "M": range(5, 6),

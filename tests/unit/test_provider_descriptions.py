@@ -13,11 +13,12 @@ import pytest
 
 from gateway.config import ConfigError, Settings, parse, providers
 from gateway.config.model_catalog import Catalog
-from gateway.core.errors import UpstreamRefused
+from gateway.core.errors import UpstreamFailed, UpstreamRefused
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.registry import OPERATIONS, by_path
 from gateway.core.operations.rerank import RERANK
+from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel
 from gateway.endpoints.connectors.kinds import build_connector
@@ -26,6 +27,7 @@ from gateway.scheduling.routing.needs import lacking
 from tests.unit.backends.test_openai_connector import Provider, Seen, head, request
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+STREAMED = {**BODY, "stream": True, "top_p": 1}
 ANSWER = {"choices": [{"finish_reason": "stop"}], "object": "chat.completion"}
 OWN = """
 title: Ours
@@ -81,8 +83,9 @@ def test_a_description_that_ships_is_whole(name: str) -> None:
     assert bool(described.url) is not bool(described.url_example)
     tasks = {OPERATIONS[operation].task for operation in described.operations}
     url = described.url or described.url_example
+    keys = ', credential: {aws: {file: "keys"}}' if described.signing else ""
     for task in tasks:
-        its = settings(f'provider: {name}, url: "{url}"', task).endpoints["there"]
+        its = settings(f'provider: {name}, url: "{url}"{keys}', task).endpoints["there"]
         assert its.provider == described
         assert its.kind == described.kind
 
@@ -93,11 +96,19 @@ def test_its_address_is_known(name: str) -> None:
     assert settings(f"provider: {name}", task).endpoints["there"].url == providers.find(name).url
 
 
-@pytest.mark.parametrize("endpoint", ["provider: anthropic", "kind: anthropic"])
-def test_a_kind_of_one_provider_has_its_description(endpoint: str) -> None:
+@pytest.mark.parametrize(
+    ("endpoint", "name", "kind"),
+    [
+        ("provider: anthropic", "anthropic", "anthropic"),
+        ("kind: anthropic", "anthropic", "anthropic"),
+        ("kind: gemini", "gemini-native", "gemini"),
+        ("kind: cohere", "cohere-native", "cohere"),
+    ],
+)
+def test_a_kind_of_one_provider_has_its_description(endpoint: str, name: str, kind: str) -> None:
     there = settings(endpoint).endpoints["there"]
-    assert there.provider == providers.find("anthropic")
-    assert (there.kind, there.url) == ("anthropic", "https://api.anthropic.com")
+    assert there.provider == providers.find(name)
+    assert (there.kind, there.url) == (kind, providers.find(name).url)
 
 
 def test_a_description_of_a_kind_can_refuse_more(tmp_path: Path) -> None:
@@ -157,6 +168,57 @@ async def test_a_path_with_the_model_in_it_is_built_for_streams_too(provider: Pr
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("name", "path", "line", "stream_line"),
+    [
+        (
+            "gemini-native", "", "/v1beta/models/vendor%2Fc%3A1:generateContent",
+            "/v1beta/models/vendor%2Fc%3A1:streamGenerateContent?alt=sse&a=b",
+        ),
+        (
+            "vertex-gemini", "/v1/projects/p/locations/l",
+            "/v1/projects/p/locations/l/publishers/google/models/vendor%2Fc%3A1:generateContent",
+            "/v1/projects/p/locations/l/publishers/google/models/vendor%2Fc%3A1"
+            ":streamGenerateContent?alt=sse&a=b",
+        ),
+        (
+            "vertex-anthropic", "/v1/projects/p/locations/l",
+            "/v1/projects/p/locations/l/publishers/anthropic/models/vendor%2Fc%3A1:rawPredict",
+            "/v1/projects/p/locations/l/publishers/anthropic/models/vendor%2Fc%3A1"
+            ":streamRawPredict?a=b",
+        ),
+        ("azure-anthropic", "", "/anthropic/v1/messages", "/anthropic/v1/messages?a=b"),
+        ("cohere-native", "", "/v2/chat", "/v2/chat?a=b"),
+    ],
+)  # fmt: skip
+async def test_streams_have_paths_of_their_own(
+    provider: Provider, name: str, path: str, line: str, stream_line: str
+) -> None:
+    provider.streams(b"data: {}\n\n")
+    seen = await sent(provider, f"provider: {name}, query: {{a: b}}", call(STREAMED), path)
+    assert seen.path == stream_line
+    provider.answers({})
+    with pytest.raises(UpstreamFailed):  # that is no answer
+        await sent(provider, f"provider: {name}", call(), path)
+    assert provider.seen[-1].path == line
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_a_body_has_the_fields_of_its_description(
+    provider: Provider, tmp_path: Path, kind: str
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(OWN + f"kind: {kind}\nbody: {{version: v1, model: null, top_p: null}}\n")
+    provider.streams(b"data: {}\n\n")
+    seen = await sent(provider, f"provider: {own}", call(STREAMED))
+    body = json.loads(seen.body)
+    assert body["version"] == "v1"
+    assert body["messages"] == BODY["messages"]
+    assert "model" not in body
+
+
+@pytest.mark.anyio
 async def test_fields_have_the_names_that_they_have_there(provider: Provider) -> None:
     asked = BODY | {"max_completion_tokens": 5, "seed": 3, "user": "u", "store": True}
     seen = await sent(provider, "provider: mistral", call(asked))
@@ -183,7 +245,7 @@ async def test_a_probe_asks_what_the_provider_has(provider: Provider, tmp_path: 
     provider.script = [head(401, {"content-length": "0"})]
     assert not await there.ready()
     await there.aclose()
-    assert {seen.path for seen in provider.seen} == {"/v1/up?a=b+c"}
+    assert {seen.path for seen in provider.seen} == {"/v1/up?a=b%20c"}
     assert provider.seen[0].headers["x-team"] == "a"
 
 
@@ -280,8 +342,9 @@ def test_what_no_model_of_a_provider_has_goes_elsewhere() -> None:
     "operation", [each for each in by_path().values() if each.task == "generate"]
 )
 def test_operations_that_a_provider_has_not_go_elsewhere(operation: OperationSpec) -> None:
+    """Responses go there as chats."""
     there = Catalog.from_settings(settings("provider: mistral")).endpoints["there"]
-    assert speaks(call(BODY, operation), there) is (operation is CHAT)
+    assert speaks(call(BODY, operation), there) is (operation in (CHAT, RESPONSES))
 
 
 def test_one_base_serves_one_operation() -> None:

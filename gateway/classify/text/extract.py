@@ -22,6 +22,7 @@ from gateway.classify.text.collect import (
     Unscannable,
 )
 from gateway.config.model_catalog import CatalogModel
+from gateway.core.operations.dialects.responses.chat import signed_thought
 from gateway.core.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
 
 __all__ = [
@@ -36,6 +37,7 @@ TENSOR_CLASS, UNDECLARED = "tensor_class", "undeclared_model"
 UNKNOWN_TENSORS = "tensors_unknown"
 """Of a call whose tensors could leave as they are, and nobody has said which the model has."""
 
+_ENCRYPTED = "encrypted_content"
 # Fields whose content is not in the call, or is not text (OpenAI API reference, November 2026).
 _OPAQUE_FIELDS = {
     **dict.fromkeys(("image_url", "image_file", "input_image"), "image"),
@@ -46,7 +48,7 @@ _OPAQUE_FIELDS = {
     **dict.fromkeys(("cached_content", "cachedContent", "thread_id", "assistant_id"), "stored"),
     **dict.fromkeys(("container", "server_url", "connector_id"), "hosted_tool"),
     "web_search_options": "hosted_tool",
-    "encrypted_content": "encrypted",
+    _ENCRYPTED: "encrypted",
 }
 # Common words too, so only where they hold an object that carries or names content.
 _MEDIA_OBJECTS = frozenset({"audio", "file", "image", "video"})
@@ -193,6 +195,10 @@ def _read_item(key: str, item: Any, collector: TextCollector) -> None:
     if key in _MEDIA_OBJECTS and isinstance(item, dict) and not _MEDIA_KEYS.isdisjoint(item):
         collector.mark(key)
     elif key in _OPAQUE_FIELDS:
+        # the signature of a chat's thought, which is read as those of chats are
+        # guard: S14.signed-thoughts always
+        if key == _ENCRYPTED and signed_thought(item) is not None:
+            return
         collector.mark(_OPAQUE_FIELDS[key])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -25,7 +25,8 @@ _FOLDER = Path(__file__).parent
 _SUFFIX = ".yaml"
 _HEADER = "^[A-Za-z0-9-]{1,64}$"
 _BASE = "^(/[A-Za-z0-9._~-]+)*$"
-_PATH = r"^(/([A-Za-z0-9._~:-]+|\{model\}))+$"
+_PATH = r"^(/([A-Za-z0-9._~:-]|\{model\})+)+$"
+_STREAM_PATH = rf"{_PATH[:-1]}(\?[a-z]+=[a-z]+)?$"
 
 Operation = Annotated[str, KnownWord(lambda: [spec.name for spec in by_path().values()])]
 HeaderText = Annotated[str, Field(pattern="^[ -~]*$", max_length=1000)]
@@ -62,6 +63,15 @@ class ProviderDescription(Section):
     headers: dict[Annotated[str, Field(pattern=_HEADER)], HeaderText] = Field({})
     query: dict[str, str] = Field({}, description="goes with every call; endpoints may change it")
     operations: dict[Operation, Annotated[str, Field(pattern=_PATH)]] = Field(min_length=1)
+    streams: dict[Operation, Annotated[str, Field(pattern=_STREAM_PATH)]] = Field(
+        {}, description="paths of streamed calls, where they have others"
+    )
+    stream_format: Literal["sse", "amazon"] = Field(
+        "sse", description="of streamed answers: server-sent events, or AWS's event stream"
+    )
+    signing: Annotated[str, Field(pattern="^[a-z0-9-]*$")] = Field(
+        "", description="the name of the service in AWS signatures, where it takes them"
+    )
     probe: Annotated[str, Field(pattern=_PATH)] = Field("/models", description="for health probes")
     lacks: tuple[Capability, ...] = Field((), description="what no model has there")
     renames: dict[str, str] = Field({}, description="fields of calls that have another name there")
@@ -70,6 +80,9 @@ class ProviderDescription(Section):
     )
     refuses: dict[str, tuple[Any, ...]] = Field(
         {}, description="fields that it takes with these values only, or with none"
+    )
+    body: dict[str, Any] = Field(
+        {}, description="fields of what is sent, the same in every call; null: sent in none"
     )
 
     @model_validator(mode="after")
@@ -90,6 +103,19 @@ class ProviderDescription(Section):
             for key, value in document.items()
             if key not in self.omits
         }
+
+    def completed(self, document: dict[str, Any]) -> dict[str, Any]:
+        """What is sent, with the fields that are the same in every call."""
+        if not self.body:
+            return document
+        made = {**document, **self.body}
+        # guard: S16.fieldless-body self.body.get(key, key) is not None -> True
+        return {key: value for key, value in made.items() if self.body.get(key, key) is not None}
+
+    def path(self, operation: str, streamed: bool) -> str:
+        """Empty: it has no such operation."""
+        path = self.operations.get(operation, "")
+        return self.streams.get(operation, path) if streamed else path
 
 
 def _kinds() -> list[str]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
 from gateway.config import external_addresses, providers
 from gateway.config.endpoint_kinds import KINDS, OPENAI, Addresses
-from gateway.config.providers import ProviderName
+from gateway.config.providers import ProviderDescription, ProviderName
 from gateway.config.section import Contradiction, Count, KnownWord, NotNegative, Positive, Section
-from gateway.config.sections.credentials import CredentialSettings
+from gateway.config.sections.credentials import CredentialSettings, is_confidential
 from gateway.core.types import Zone
 from gateway.core.yaml_document import ConfigError
+
+_AWS_HOST: Final = re.compile(
+    r"\.([a-z]{2,8}(?:-[a-z]+)+-[0-9]+)\.(?:vpce\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)$"
+)
 
 
 def check_pair(cert_file: Path | None, key_file: Path | None) -> None:
@@ -189,6 +195,30 @@ class EndpointSettings(Section):
             raise Contradiction(("metrics_url",), f"only those of kind {read} are read; drop it")
         if self.grpc_tls and not self.grpc:
             raise Contradiction(("grpc_tls",), "there is no grpc that could use it")
+        if self.provider is not None:
+            self._check_signing(self.provider)
+
+    def _check_signing(self, provider: ProviderDescription) -> None:
+        if self.credential is None or self.credential.aws is None:
+            authorized = self.credential or self.api_key or self.headers
+            if provider.signing and not authorized:
+                raise Contradiction((), f"{provider.title} needs credential.aws or api_key")
+            return
+        if not provider.signing:
+            raise Contradiction(("credential", "aws"), "its provider takes no AWS signatures")
+        if not is_confidential(self.url or ""):  # guard: S15.signing-tls
+            raise Contradiction(("url",), "calls signed by AWS keys go over https alone")
+        if not self.signing_region:
+            raise Contradiction(
+                ("credential", "aws"), "needs region: the host of url does not say it"
+            )
+
+    @property
+    def signing_region(self) -> str:
+        """Of AWS; empty where nothing says it."""
+        stated = self.credential and self.credential.aws and self.credential.aws.region
+        named = _AWS_HOST.search(urlsplit(self.url or "").hostname or "")
+        return stated or (named[1] if named else "")
 
     def _hosts(self) -> Iterator[tuple[str, str]]:
         """Each address's key and host."""

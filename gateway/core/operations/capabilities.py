@@ -42,7 +42,7 @@ REMEDIES: Final = {
 MOST_CHOICES: Final = 16
 _MOST_STOPS: Final = 16
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-_TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
+_TEXT_PARTS: Final = ("text", "input_text", "output_text")
 
 
 def _never(value: Any) -> bool:

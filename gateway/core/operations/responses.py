@@ -16,6 +16,7 @@ from gateway.core.operations.capabilities import (
     one_message_needs,
     other_than,
 )
+from gateway.core.operations.dialects.responses import AS_CHAT
 from gateway.core.operations.spec import CapabilityNeed, OperationSpec, StreamForm
 
 
@@ -84,4 +85,5 @@ RESPONSES: Final = OperationSpec(
     stateful=True,
     pseudonymised=True,
     metric="chat",  # the conventions have no name of their own for it
+    translation=AS_CHAT,
 )

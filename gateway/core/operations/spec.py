@@ -20,12 +20,29 @@ class CapabilityNeed:
     field: str
 
 
+Needs = Callable[[Mapping[str, Any]], Iterable[CapabilityNeed]]
+"""What of a document is a need, such as what an API has no words for."""
+
+
 class StreamForm(enum.Enum):
     """How an answer comes event by event."""
 
     NONE = "none"  # it comes whole, always
     CHOICES = "choices"  # ends with `[DONE]`, or when every choice has its `finish_reason`
     RESPONSES = "responses"  # named events, of which the last says that it is the last
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OperationTranslation:
+    """How endpoints serve calls of an operation that they have not, by another that they have."""
+
+    operation: OperationSpec  # that they have
+    needs: Needs  # what it has no words for, at any endpoint
+    document: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """The document of a call that has words there."""
+    document_needs: Needs  # what of that OpenAI's own API has no words for
+    field: Callable[[Mapping[str, Any], str], str]
+    """The field of a document that a field of the translated one was made of."""
 
 
 def _accept(document: Mapping[str, Any]) -> None:
@@ -45,7 +62,7 @@ class OperationSpec:
     path: str = ""  # under which it is asked for, from /v1 on; empty: no document asks for it
     check: Callable[[dict[str, Any]], None] = _accept
     fields: Mapping[str, Row] = field(default_factory=dict, repr=False)
-    needs: Callable[[Mapping[str, Any]], Iterable[CapabilityNeed]] = _none
+    needs: Needs = _none
     """What depends on more than the value of one field."""
     stream: StreamForm = StreamForm.NONE
     usage_option: bool = False  # its stream tells its usage where `stream_options` ask for it
@@ -55,4 +72,7 @@ class OperationSpec:
     stateful: bool = False  # an endpoint may keep what it answered
     pseudonymised: bool = False  # its calls may leave with surrogates
     metric: str = ""  # in OpenTelemetry's conventions for generative AI; empty: unknown to them
+    translation: OperationTranslation | None = (
+        None  # for endpoints that serve another operation alone
+    )
     canary: Mapping[str, Any] | None = None  # a body that shows whether a model of its task answers

@@ -11,19 +11,29 @@ from pydantic import SecretStr
 from gateway.config import EndpointSettings
 from gateway.config.endpoint_kinds import (
     ANTHROPIC,
+    BEDROCK,
+    COHERE,
+    GEMINI,
     KINDS,
     KSERVE,
     OPENAI,
     TRITON,
     EndpointKind,
 )
+from gateway.core.operations.chat import CHAT
+from gateway.core.operations.responses import RESPONSES
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kserve.grpc import kserve_grpc
 from gateway.endpoints.connectors.kserve.http import KserveHttp
 from gateway.endpoints.connectors.open_inference.grpc import GrpcTarget, bearer
+from gateway.endpoints.connectors.openai.dialects import Dialect
 from gateway.endpoints.connectors.openai.dialects.anthropic import Anthropic
+from gateway.endpoints.connectors.openai.dialects.bedrock import Bedrock
+from gateway.endpoints.connectors.openai.dialects.cohere import Cohere
 from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
+from gateway.endpoints.connectors.openai.dialects.gemini import Gemini
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
+from gateway.endpoints.connectors.openai.responses.connector import ResponsesConnector
 from gateway.endpoints.credentials import Credential
 from gateway.protocols.http_client.origin import Tls
 from gateway.protocols.http_client.wire import MAX_ANSWER_BYTES, ConnectionPool
@@ -45,7 +55,18 @@ def build_connector(
     max_answer_bytes: int = MAX_ANSWER_BYTES,
 ) -> Connector:
     """`ports` of the embedded server, for an endpoint that has one."""
-    return CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes)
+    connector = CONNECTORS[KINDS[settings.kind]](settings, ports, max_answer_bytes)
+    return ResponsesConnector(connector) if _serves_chats_alone(settings) else connector
+
+
+def _serves_chats_alone(settings: EndpointSettings) -> bool:
+    """Whether Responses go to the endpoint as chats."""
+    kind, provider = KINDS[settings.kind], settings.provider
+    chats, responses = [
+        kind.serves(operation) and (provider is None or operation.name in provider.operations)
+        for operation in (CHAT, RESPONSES)
+    ]
+    return chats and not responses
 
 
 def _triton(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int) -> Connector:
@@ -86,10 +107,9 @@ def _openai(settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes:
     return _provided(OpenAiConnector, settings, most_bytes)
 
 
-def _anthropic(
-    settings: EndpointSettings, ports: EmbeddedPorts | None, most_bytes: int
-) -> Connector:
-    return _provided(partial(TranslatingConnector, Anthropic()), settings, most_bytes)
+def _translated(dialect: Dialect) -> Build:
+    connector = partial(TranslatingConnector, dialect)
+    return lambda settings, ports, most_bytes: _provided(connector, settings, most_bytes)
 
 
 def _provided(
@@ -128,7 +148,10 @@ CONNECTORS: dict[EndpointKind, Build] = {
     TRITON: _triton,
     KSERVE: _kserve,
     OPENAI: _openai,
-    ANTHROPIC: _anthropic,
+    ANTHROPIC: _translated(Anthropic()),
+    BEDROCK: _translated(Bedrock()),
+    COHERE: _translated(Cohere()),
+    GEMINI: _translated(Gemini()),
 }
 
 

@@ -1,4 +1,5 @@
-"""Where tokens come from: a file, OAuth 2.0's client credentials, a service account of Google."""
+"""Where credentials come from: a file, OAuth 2.0's client credentials, a service account of Google,
+AWS."""
 
 from __future__ import annotations
 
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import orjson
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -20,24 +20,30 @@ from joserfc.jwk import RSAKey
 from gateway.config import ConfigError, EndpointSettings
 from gateway.config.sections.credentials import is_confidential
 from gateway.core import ambient
-from gateway.endpoints.credentials.renewal import AccessToken, NotIssued, RenewedToken
+from gateway.endpoints.credentials import AccessToken
+from gateway.endpoints.credentials.aws import aws_signer
+from gateway.endpoints.credentials.exchange import exchange
+from gateway.endpoints.credentials.renewal import NotIssued, RenewedCredential
+from gateway.protocols.aws.sigv4 import Signer
 from gateway.protocols.tls import TlsFiles, client_context
 
 _ERROR = re.compile("[a-z_]{1,64}")
-_LONGEST = 64 * 1024
 _USUAL_LIFE_S = 300.0  # of a token whose answer says no life
 _ASSERTED_S = 3600
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
-def renewed(settings: EndpointSettings) -> RenewedToken:
+def renewed(settings: EndpointSettings) -> RenewedCredential:
     """Of an endpoint whose settings have a credential that ends. Raises ConfigError where its file
     cannot be used."""
     stated = settings.credential
     assert stated is not None
     tls = partial(client_context, TlsFiles("endpoints", ca_file=settings.ca_file))
-    fetch: Callable[[], Awaitable[AccessToken]]
-    if stated.file is not None:
+    fetch: Callable[[], Awaitable[AccessToken | Signer]]
+    if stated.aws is not None:
+        fetch = aws_signer(settings, stated.aws, tls)
+        _check(fetch.read)
+    elif stated.file is not None:
         fetch = TokenFile(stated.file)
         _check(fetch.read)
     elif stated.service_account is not None:
@@ -47,7 +53,7 @@ def renewed(settings: EndpointSettings) -> RenewedToken:
         secret = "" if stated.client_secret is None else stated.client_secret.get_secret_value()
         url = stated.token_url or ""
         fetch = ClientCredentials(url, stated.client_id, secret, stated.scope, tls)
-    return RenewedToken(settings.url or "", fetch, bearer=stated.file is None)
+    return RenewedCredential(settings.url or "", fetch, bearer=stated.file is None)
 
 
 def _check(use: Callable[[], object]) -> None:
@@ -128,10 +134,7 @@ class TokenEndpoint:
 
     async def token(self, form: Mapping[str, str]) -> AccessToken:
         """Raises NotIssued."""
-        try:
-            status, body = await self._answer(form)
-        except (httpx.HTTPError, ssl.SSLError) as exc:
-            raise NotIssued(f"{self._host}: {type(exc).__name__}") from None
+        status, body = await exchange(self._tls, "POST", self._url, form=form)
         fields = _fields(body)
         token = fields.get("access_token")
         if status != 200 or not isinstance(token, str):
@@ -141,23 +144,10 @@ class TokenEndpoint:
             raise NotIssued(f"{self._host} issued a token that is no bearer token")
         return AccessToken(token, _life_s(fields.get("expires_in")))
 
-    async def _answer(self, form: Mapping[str, str]) -> tuple[int, bytes]:
-        """Nothing out of the environment, no redirects, and of a large body its beginning."""
-        async with (
-            httpx.AsyncClient(verify=self._tls(), trust_env=False) as client,
-            client.stream("POST", self._url, data=dict(form)) as answer,
-        ):
-            body = b""
-            async for chunk in answer.aiter_bytes():
-                body += chunk
-                if len(body) > _LONGEST:
-                    break
-            return answer.status_code, body
-
 
 def _fields(body: bytes) -> Mapping[str, Any]:
     try:
-        document = orjson.loads(body) if len(body) <= _LONGEST else None
+        document = orjson.loads(body)
     except orjson.JSONDecodeError:
         document = None
     return document if isinstance(document, dict) else {}

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from gateway.config.endpoint_kinds import KINDS
 from gateway.core.types import DocumentCall, Endpoint, InferenceRequest, TensorCall
-from gateway.scheduling.routing.needs import lacking
+from gateway.scheduling.routing.needs import lacking, serves, translated
 
 
 def speaks(request: InferenceRequest, endpoint: Endpoint) -> bool:
     """Whether the endpoint's kind and provider serve such calls."""
-    kind, call = KINDS[endpoint.kind], request.payload
+    call = request.payload
     if not isinstance(call, DocumentCall):
-        return kind.tensors
-    offered = endpoint.operations
-    return kind.serves(call.operation) and (offered is None or call.operation.name in offered)
+        return KINDS[endpoint.kind].tensors
+    return serves(endpoint, call.operation) or translated(endpoint, call.operation) is not None
 
 
 def requested_version(request: InferenceRequest) -> str:

@@ -4,7 +4,7 @@ behind all else."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -49,7 +49,7 @@ def read_call(
 class TranslatedRequestHead(RequestHead):
     """Who inherits says what a body means and how its answer looks."""
 
-    __slots__ = ("_bounds", "_protocol", "_stream_lines")
+    __slots__ = ("_bounds", "_protocol", "_stream_lines", "_unread")
 
     def __init__(
         self,
@@ -58,11 +58,14 @@ class TranslatedRequestHead(RequestHead):
         protocol: WireProtocol,
         exchange: HttpExchange,
         stream_lines: str = EVENT_LINES,
+        unread: Sequence[str] = (),
     ) -> None:
-        """`stream_lines`: in the head of a streamed answer. Raises Unauthenticated, Unverifiable,
+        """`stream_lines`: in the head of a streamed answer. `unread`: headers of this API that ask
+        for nothing by themselves. Raises Unauthenticated, Unverifiable,
         UnsupportedMedia."""
         super().__init__(exchange, services)
-        self._bounds, self._protocol, self._stream_lines = bounds, protocol, stream_lines
+        self._bounds, self._protocol = bounds, protocol
+        self._stream_lines, self._unread = stream_lines, unread
         media = exchange.headers.get("content-type", "")
         if media.partition(";")[0].strip().lower() != JSON:
             raise UnsupportedMedia(f"content-type: send the body as {JSON}")
@@ -111,7 +114,7 @@ class TranslatedRequestHead(RequestHead):
         lines = intake.placement_lines(request.id, request.traceparent, reply.placement)
         lines += self.lines(request)
         if call.operation is CHAT:
-            lines += self.translation_line(call, reply.placement)
+            lines += self.translation_line(call, reply.placement, self._unread)
         if call.streamed:
             written = TranslatedBytes(frames, self.writer(request, call))
             return exchange.stream(200, lines + self._stream_lines, written)

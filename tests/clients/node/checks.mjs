@@ -1,3 +1,5 @@
+console.log = console.info = console.error; // what SDKs say goes beside what the checks saw
+
 // Runs the checks of one SDK, and prints what each saw as one line of JSON.
 export async function run(checks) {
   for (const [name, check] of Object.entries(checks)) {
@@ -7,7 +9,7 @@ export async function run(checks) {
     } catch (error) {
       line = { name, failed: `${error?.name}: ${error?.message}` };
     }
-    console.log(JSON.stringify(line));
+    process.stdout.write(`${JSON.stringify(line)}\n`);
   }
 }
 

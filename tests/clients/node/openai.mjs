@@ -59,7 +59,7 @@ await run({
   },
   async retried() {
     const patient = new OpenAI({ baseURL: `${BASE}/v1`, apiKey: KEY, maxRetries: 4 });
-    const answer = await patient.chat.completions.create({ model: "writer", messages: said("twice busy") });
+    const answer = await patient.chat.completions.create({ model: "writer", messages: said("twice busy, openai") });
     return answer.choices[0].message.content;
   },
   async cancelled() {

@@ -1,9 +1,11 @@
+import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { Output, generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 import { BASE, KEY, TRAMS, run } from "./checks.mjs";
 
-const openai = createOpenAI({ baseURL: `${BASE}/v1`, apiKey: KEY });
-const settings = { model: openai.chat("writer"), maxRetries: 0 };
+const to = { baseURL: `${BASE}/v1`, apiKey: KEY };
+const model = { chat: createOpenAI(to).chat, messages: createAnthropic(to) }[process.argv[4]];
+const settings = { model: model("writer"), maxRetries: 0 };
 const trams = tool({
   description: "Which trams stop there",
   inputSchema: jsonSchema(TRAMS),
@@ -46,7 +48,7 @@ await run({
   },
   async unknown_model() {
     try {
-      await generateText({ ...settings, model: openai.chat("nobody"), prompt: "hello" });
+      await generateText({ ...settings, model: model("nobody"), prompt: "hello" });
     } catch (error) {
       return [error.name, error.statusCode];
     }

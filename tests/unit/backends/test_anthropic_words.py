@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from gateway.core.types import (
     ServedModel,
     WireProtocol,
 )
-from gateway.endpoints.connectors.openai.dialects.anthropic.request import request_body
+from gateway.endpoints.connectors.openai.dialects.anthropic.request import request
+from gateway.endpoints.connectors.openai.dialects.connector import written
 from gateway.scheduling.routing.needs import lacking
 from tests.anthropic_api import problem
 
@@ -68,11 +70,15 @@ def missing_of(operation: OperationSpec, document: JsonDocument, lacks: frozense
     return "" if need is None else need.field
 
 
+def body_of(document: Document) -> bytes:
+    return written(partial(request, document, ServedModel("claude"), False))
+
+
 def sent(changes: Document) -> Document:
     """What goes out, which the API takes."""
     document = {"model": MODEL, "messages": HELLO, **changes}
     assert missing(changes) == ""
-    made: Document = json.loads(request_body(document, ServedModel("claude"), False))
+    made: Document = json.loads(body_of(document))
     assert problem(made) == ""
     return made
 
@@ -161,6 +167,8 @@ UNSAID: list[tuple[Document, str]] = [
     ),
     (with_messages(*CALLED, {"role": "tool", "content": "x"}), "messages[2].tool_call_id"),
     (user({"type": "text", "text": ""}), "messages[0].content[0]"),
+    (user({"type": ["text"], "text": "x"}), "messages[0].content[0]"),
+    (shaped({**SCHEMA, "format": ["date"]}), "response_format"),
     (user({"type": "text", "text": "x", "extra": 1}), "messages[0].content[0]"),
     (user({"type": "input_audio", "input_audio": {}}), "messages[0].content[0]"),
     (user({"type": "image_url", "image_url": {"url": "http://a/b.png"}}), "messages[0].content[0]"),
@@ -499,9 +507,9 @@ def test_numbers_in_arguments_stay_as_they_are_written() -> None:
     call = {**CALL, "function": {"name": "f", "arguments": arguments}}
     messages = [*HELLO, {"role": "assistant", "tool_calls": [call]}, RESULT]
     document = {"model": MODEL, "messages": messages}
-    assert arguments.encode() in request_body(document, ServedModel("claude"), False)
+    assert arguments.encode() in body_of(document)
     enum = {"enum": [1 << 70], "type": "object"}
     document["tools"] = [tool(parameters=enum)]
-    made = json.loads(request_body(document, ServedModel("claude"), False))
+    made = json.loads(body_of(document))
     assert made["tools"][0]["input_schema"] == enum
     assert made["messages"][1]["content"][0]["input"]["a"] == 123456789012345678901234567890

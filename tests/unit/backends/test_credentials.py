@@ -22,9 +22,9 @@ from gateway.core.errors import UpstreamFailed
 from gateway.core.types import ServedModel
 from gateway.endpoints.connectors import Connector
 from gateway.endpoints.connectors.kinds import build_connector
-from gateway.endpoints.credentials import NoCredential
+from gateway.endpoints.credentials import AccessToken, NoCredential
 from gateway.endpoints.credentials.issuers import TokenFile
-from gateway.endpoints.credentials.renewal import AccessToken, NotIssued, RenewedToken
+from gateway.endpoints.credentials.renewal import NotIssued, RenewedCredential
 from tests.unit.backends.test_openai_connector import Provider, head, request
 from tests.unit.harness import run
 
@@ -248,23 +248,29 @@ class Issuer:
         return AccessToken(self.text(self.asked), self.life_s)
 
 
-async def probes(credential: RenewedToken, seconds: float) -> None:
+async def probes(credential: RenewedCredential, seconds: float) -> None:
     for _ in range(round(seconds / 0.5)):
         credential.renew()
         await asyncio.sleep(0.5)
+
+
+def token_of(credential: RenewedCredential) -> str:
+    issued = credential.issued()
+    assert isinstance(issued, AccessToken)
+    return issued.text
 
 
 @pytest.mark.leaping
 def test_a_token_is_renewed_before_it_ends() -> None:
     async def scenario() -> None:
         issuer = Issuer(600.0)
-        credential = RenewedToken("there", issuer)
+        credential = RenewedCredential("there", issuer)
         await probes(credential, 1)
-        assert credential.token() == "token-1"
+        assert token_of(credential) == "token-1"
         await probes(credential, 470)
         assert issuer.asked == 1
         await probes(credential, 20)
-        assert (issuer.asked, credential.token()) == (2, "token-2")
+        assert (issuer.asked, token_of(credential)) == (2, "token-2")
         await credential.aclose()
 
     run(scenario())
@@ -274,20 +280,20 @@ def test_a_token_is_renewed_before_it_ends() -> None:
 def test_a_token_that_ended_is_not_shown() -> None:
     async def scenario() -> None:
         issuer = Issuer(600.0)
-        credential = RenewedToken("there", issuer)
+        credential = RenewedCredential("there", issuer)
         await probes(credential, 1)
         issuer.fails = True
         await probes(credential, 580)
-        assert credential.token() == "token-1"
+        assert token_of(credential) == "token-1"
         assert credential.renew()
         await probes(credential, 20)
         assert not credential.renew()
         with pytest.raises(NoCredential):
-            credential.token()
+            token_of(credential)
         assert issuer.asked < 30  # it is asked again, with pauses
         issuer.fails = False
         await probes(credential, 10)
-        assert credential.token().startswith("token-")
+        assert token_of(credential).startswith("token-")
         await credential.aclose()
 
     run(scenario())
@@ -297,13 +303,13 @@ def test_a_token_that_ended_is_not_shown() -> None:
 def test_one_that_was_not_accepted_is_replaced_at_once_but_not_by_each_call() -> None:
     async def scenario() -> None:
         issuer = Issuer(3600.0)
-        credential = RenewedToken("there", issuer)
+        credential = RenewedCredential("there", issuer)
         await probes(credential, 10)
         version = credential.version
         for _ in range(100):
             credential.distrust()
         await probes(credential, 6)
-        assert (issuer.asked, credential.token()) == (2, "token-2")
+        assert (issuer.asked, token_of(credential)) == (2, "token-2")
         assert credential.version != version
         await credential.aclose()
 
@@ -315,10 +321,10 @@ def test_the_same_token_is_the_same_version() -> None:
     async def scenario() -> None:
         issuer = Issuer(None)
         issuer.text = lambda _: "same"
-        credential = RenewedToken("there", issuer)
+        credential = RenewedCredential("there", issuer)
         await probes(credential, 60)
         assert issuer.asked > 5
-        assert (credential.version, credential.token()) == (1, "same")
+        assert (credential.version, token_of(credential)) == (1, "same")
         await credential.aclose()
 
     run(scenario())

@@ -52,6 +52,11 @@ def part(**fields: Any) -> Body:
     return chat({"role": "user", "content": [{"type": "text", "text": "see"}, fields]})
 
 
+def thought(encrypted: Any) -> Body:
+    item = {"type": "reasoning", "summary": [], "encrypted_content": encrypted}
+    return RESPONSES, {"input": [item]}
+
+
 def tool(**function: Any) -> Body:
     return chat(tools=[{"type": "function", "function": {"name": "f", **function}}])
 
@@ -211,11 +216,7 @@ UNREADABLE: dict[str, tuple[Body, str]] = {
         (RESPONSES, {"input": [{"type": "item_reference", "id": "msg_1"}]}),
         "item_type",
     ),
-    "encrypted": (
-        (
-            RESPONSES,
-            {"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]},
-        ),
-        "encrypted",
-    ),
+    "encrypted": (thought("x"), "encrypted"),
+    "encrypted behind what begins as a signature": (thought("thinking:c2ln x"), "encrypted"),
+    "encrypted in another shape": (thought(["thinking:c2ln"]), "encrypted"),
 }

@@ -12,7 +12,16 @@ import pytest
 from gateway.classify.classifier import Classifier
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.types import Classification, Sensitivity
-from tests.unit.classify.corpus import CARD, UNREADABLE, Body, chat, harmless, positions, tool
+from tests.unit.classify.corpus import (
+    CARD,
+    UNREADABLE,
+    Body,
+    chat,
+    harmless,
+    positions,
+    thought,
+    tool,
+)
 
 PERSONAL, HARMLESS = positions(CARD), positions(harmless(1))
 
@@ -59,6 +68,14 @@ def test_what_cannot_be_read_is_restricted(case: str, classifier: Classifier, ki
     found = classified(classifier, kit, body)
     assert found.restricted
     assert found.reason == f"unscannable:{what}"
+
+
+def test_the_signature_of_a_chat_s_thought_is_read_as_a_text(
+    classifier: Classifier, kit: Any
+) -> None:
+    assert classified(classifier, kit, thought("thinking:c2ln")).reason == "clear"
+    hidden = base64.b64encode(f"my card is {CARD}".encode()).decode()
+    assert classified(classifier, kit, thought(f"thinking:{hidden}")).reason == "entities"
 
 
 def test_a_tool_may_have_a_parameter_called_like_an_opaque_field(

@@ -130,6 +130,17 @@ def test_logprobs_keep_the_tokens_of_the_model() -> None:
     assert (got["text"], got["logprobs"]) == ("Maria", {"tokens": ["Aurelind"]})
 
 
+def test_a_signature_of_thoughts_comes_as_it_is_and_in_one() -> None:
+    call = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
+    for signature in ("c2lnAurelind", "c2lnAur"):
+        signed = {**call, "extra_content": {"google": {"thought_signature": signature}}}
+        frame = chunk({"tool_calls": [signed]}, "tool_calls")
+        (made,) = events(restored([frame]))
+        assert made["choices"][0]["delta"]["tool_calls"] == [signed]
+        whole = json.dumps({"choices": [{"message": {"tool_calls": [signed]}}]}).encode()
+        assert restored([JsonBody(whole)]) == [JsonBody(whole)]
+
+
 def test_an_answer_is_restored_however_deep_it_nests() -> None:
     deep = b'{"a":' + b"[" * 5000 + b'"Aurelind"' + b"]" * 5000 + b"}"
     assert restored([JsonBody(deep)]) == [JsonBody(deep.replace(b"Aurelind", b"Maria"))]

@@ -1,8 +1,9 @@
 """Where the providers of LiteLLM's model names are reached in a protocol that Spillway speaks.
 
 LiteLLM writes a deployment as `provider/model` and knows each provider's address and dialect.
-Spillway speaks OpenAI's and Anthropic's, so what matters is whether a provider offers one of them,
-and where (as of November 2026, by the providers' own documentation).
+Of the dialects that Spillway speaks, an import takes OpenAI's, and Anthropic's for Claude: what
+matters is whether a provider offers one of them, and where (as of November 2026, by the providers'
+own documentation).
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ AZURE = frozenset({"azure", "azure_text"})
 
 OTHER_DIALECTS = {
     "azure_ai": "write it as `openai/MODEL`, with its address in OpenAI's protocol as api_base",
-    "bedrock": "put a proxy that speaks OpenAI's protocol in front of it",
-    "sagemaker": "put a proxy that speaks OpenAI's protocol in front of it",
+    "bedrock": "write an endpoint of kind bedrock with the region's url and credential.aws",
+    "sagemaker": "write an endpoint with `provider: sagemaker`, its url and credential.aws",
     "triton": "write an endpoint of kind triton with `grpc: host:port` and the model's inputs",
-    "vertex_ai": "its tokens are short-lived: put a proxy that renews them in front of it",
+    "vertex_ai": "write an endpoint with `provider: vertex-gemini`, its project's url and a "
+    "`credential`",
 }
 """What to do instead. Any other provider is named as unknown."""

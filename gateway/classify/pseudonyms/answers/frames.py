@@ -217,7 +217,10 @@ class ChoiceEvents:
                 visited.add(path)
                 return channel.feed(value)
             case dict():
-                return {k: self._pieces(v, (*path, k), chunk, visited) for k, v in value.items()}
+                return {
+                    k: v if k in UNCHANGED_KEYS else self._pieces(v, (*path, k), chunk, visited)
+                    for k, v in value.items()
+                }
             case list():
                 return [
                     self._pieces(v, (*path, _index(v, at)), chunk, visited)

@@ -15,8 +15,9 @@ from gateway.classify.pseudonyms.answers.restorer import Channel, Restorer
 from gateway.classify.pseudonyms.documents import PROTOCOL_WORDS
 from gateway.protocols import strictjson
 
-UNCHANGED_KEYS = frozenset({"logprobs"})
-"""Keys whose values stay: the model's own tokens, surrogates in pieces."""
+UNCHANGED_KEYS = frozenset({"logprobs", "thought_signature"})
+"""Keys whose values stay: the model's own tokens, surrogates in pieces, and what its endpoint has
+signed, which has to come back as it is."""
 
 _UNCHANGED = frozenset(key.encode() for key in UNCHANGED_KEYS)
 _WORDS = frozenset(word.encode() for word in PROTOCOL_WORDS)

@@ -17,6 +17,7 @@ from gateway.classify.text.collect import OVER_CAP
 from gateway.classify.verdicts.answers import BROKEN
 from gateway.core.errors import AnswersFull, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.core.operations.dialects.responses.chat import signed_thought
 from gateway.core.operations.spec import StreamForm
 from gateway.core.reply import (
     Frame,
@@ -39,10 +40,11 @@ _NO_TEXT = frozenset(
     ).split()
 )
 """Keys whose values are the protocol's own, or numbers."""
+_ENCRYPTED = "encrypted_content"
 _OPAQUE = {
     "audio": "answer_audio",
     "b64_json": "answer_image",
-    "encrypted_content": "answer_encrypted",
+    _ENCRYPTED: "answer_encrypted",
 }
 """Keys whose values no reader can read, and the reason that they give."""
 _IMAGE_CALL = "image_generation_call"
@@ -156,7 +158,7 @@ class _AnswerWalk:
             if item is None or key in _NO_TEXT:
                 made[key] = item
                 continue
-            if key in _OPAQUE:
+            if key in _OPAQUE and (key != _ENCRYPTED or signed_thought(item) is None):
                 self._unreadable(_OPAQUE[key])
             pieces = in_pieces or (self._form is StreamForm.CHOICES and key in _PIECES)
             made[key] = self._value(item, (*path, key), call or key in _CALLS, pieces)

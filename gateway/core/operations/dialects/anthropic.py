@@ -11,22 +11,32 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gateway.core.operations import json_schema
 from gateway.core.operations.capabilities import (
     is_formatted,
     is_given,
     is_set,
     other_than,
 )
-from gateway.core.operations.dialects.anthropic_schemas import is_schema
+from gateway.core.operations.dialects.anthropic_schemas import is_enforced
+from gateway.core.operations.dialects.chats import (
+    DATA_URL,
+    MOST,
+    SYSTEM,
+    is_blank,
+    is_function,
+    is_tool_call,
+    named_choice,
+    no_count,
+    no_stream_options,
+    outside,
+)
+from gateway.core.operations.json_schema import is_accepted
 from gateway.core.operations.spec import CapabilityNeed, Row
 
 OFFERED: Final = frozenset({"tools", "structured_output", "parts", "reasoning"})
 """Capabilities that it has words for, if not for all that each can hold."""
 IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 PDF: Final = "application/pdf"
-DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
-SYSTEM: Final = frozenset({"system", "developer"})
 THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
 """The fields of blocks that tell what a model thought."""
 _SPEAKERS: Final = frozenset({*SYSTEM, "user", "assistant"})
@@ -48,6 +58,7 @@ _KEYS: Final = {
     "image_url": frozenset({"type", "image_url", "cache_control"}),
     "file": frozenset({"type", "file", "cache_control", "context"}),
 }
+_MARK: Final = frozenset({"cache_control"})
 _MESSAGE_KEYS: Final = frozenset({"role", "content", "cache_control"})
 _ROLE_KEYS: Final = {
     "user": _MESSAGE_KEYS,
@@ -56,25 +67,9 @@ _ROLE_KEYS: Final = {
     "assistant": _MESSAGE_KEYS | {"tool_calls", "refusal", "reasoning_content", "thinking_blocks"},
     "tool": _MESSAGE_KEYS | {"tool_call_id", "is_error"},
 }
-_CALL_KEYS: Final = frozenset({"id", "type", "function", "index", "cache_control"})
-_FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
-"""With what the openai SDK adds to a call that it has read."""
 
 
-def is_blank(text: Any) -> bool:
-    """Of a string: it has no more than white space."""
-    return not text or text.isspace()
-
-
-def _outside(value: Any) -> bool:
-    return value is not None and (type(value) not in (int, float) or not 0 <= value <= 1)
-
-
-def _no_top_k(value: Any) -> bool:
-    return value is not None and (type(value) is not int or value < -1)
-
-
-def _no_stops(value: Any) -> bool:
+def no_blank_stops(value: Any) -> bool:
     if value is None:
         return False
     stops = value if isinstance(value, list) else [value]
@@ -83,12 +78,6 @@ def _no_stops(value: Any) -> bool:
 
 def _no_user(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and len(value) <= _LONGEST_USER)
-
-
-def _no_stream_options(value: Any) -> bool:
-    return isinstance(value, Mapping) and any(
-        option and name != "include_usage" for name, option in value.items()
-    )
 
 
 def _no_thinking(value: Any) -> bool:
@@ -108,36 +97,25 @@ def _no_tools(value: Any) -> bool:
 
 
 def _is_tool(tool: Any) -> bool:
-    if not isinstance(tool, Mapping) or tool.get("type") != "function":
+    if not is_function(tool, _is_name) or not is_cache_mark(tool.get("cache_control")):
         return False
-    function = tool.get("function")
-    if not isinstance(function, Mapping) or not _is_name(function.get("name")):
-        return False
-    schema = function.get("parameters")
-    return (
-        tool.keys() <= {"type", "function", "cache_control"}
-        and function.keys() <= {"name", "description", "parameters", "strict"}
-        and isinstance(function.get("description", ""), str | None)
-        and isinstance(function.get("strict"), bool | None)
-        and (schema is None or _is_object(schema))
-        and (not function.get("strict") or is_schema(json_schema.plain(schema), 0))
-        and _is_cache_mark(tool.get("cache_control"))
-    )
+    function = tool["function"]
+    return not function.get("strict") or is_accepted(function.get("parameters"), is_enforced)
+
+
+def _is_tool_call(call: Any) -> bool:
+    return is_tool_call(call, _is_name, _MARK) and is_cache_mark(call.get("cache_control"))
 
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def _is_object(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and schema.get("type", "object") == "object"
-
-
 def _no_cache_mark(value: Any) -> bool:
-    return not _is_cache_mark(value)
+    return not is_cache_mark(value)
 
 
-def _is_cache_mark(value: Any) -> bool:
+def is_cache_mark(value: Any) -> bool:
     if value is None:
         return True
     return (
@@ -151,50 +129,42 @@ def _is_cache_mark(value: Any) -> bool:
 def _no_tool_choice(value: Any) -> bool:
     if value is None or value in ("none", "auto", "required"):
         return False
-    if not isinstance(value, Mapping) or value.keys() != {"type", "function"}:
-        return True
-    function = value["function"]
-    return not (
-        value["type"] == "function"
-        and isinstance(function, Mapping)
-        and function.keys() == {"name"}
-        and _is_name(function["name"])
-    )
+    return not _is_name(named_choice(value))
 
 
-def _no_format(value: Any) -> bool:
+def no_format(value: Any) -> bool:
     if not is_formatted(value):
         return False
     if not isinstance(value, Mapping) or value.get("type") != "json_schema":
         return True  # any JSON: it takes a schema
     stated = value.get("json_schema")
     schema = stated.get("schema") if isinstance(stated, Mapping) else None
-    return not isinstance(schema, Mapping) or not is_schema(json_schema.plain(schema), 0)
+    return not is_accepted(schema, is_enforced)
 
 
 _FIELDS: Final[Mapping[str, Row]] = {
-    "temperature": ("sampling", _outside),
-    "top_p": ("sampling", _outside),
-    "top_k": ("sampling", _no_top_k),
+    "temperature": ("sampling", outside(0, 1)),
+    "top_p": ("sampling", outside(0, 1)),
+    "top_k": ("sampling", no_count(-1, MOST)),
     "min_p": ("sampling", other_than(0)),
     "presence_penalty": ("sampling", other_than(0)),
     "frequency_penalty": ("sampling", other_than(0)),
     "repetition_penalty": ("sampling", other_than(1)),
     "seed": ("sampling", is_given),
-    "stop": ("sampling", _no_stops),
+    "stop": ("sampling", no_blank_stops),
     "n": ("choices", other_than(1)),
     "user": ("other", _no_user),
     "safety_identifier": ("other", _no_user),
     "store": ("state", is_set),
     "service_tier": ("other", other_than("auto", "default")),
-    "stream_options": ("other", _no_stream_options),
+    "stream_options": ("other", no_stream_options),
     "tools": ("other", _no_tools),
     "functions": ("other", is_set),
     "tool_choice": ("other", _no_tool_choice),
     "function_call": ("other", is_given),
     "parallel_tool_calls": ("other", other_than(True, False)),
     "max_tool_calls": ("other", is_given),
-    "response_format": ("other", _no_format),
+    "response_format": ("other", no_format),
     "reasoning_effort": ("other", other_than("none", *_EFFORTS)),
     "thinking": ("other", _no_thinking),
     "cache_control": ("other", _no_cache_mark),
@@ -269,7 +239,7 @@ def _one_message_needs(
     for key, value in message.items():
         if value and key not in spoken:
             yield CapabilityNeed("other", f"{where}.{key}")
-    if not _is_cache_mark(message.get("cache_control")):
+    if not is_cache_mark(message.get("cache_control")):
         yield CapabilityNeed("other", f"{where}.cache_control")
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
         yield CapabilityNeed("other", f"{where}.tool_call_id")
@@ -308,38 +278,13 @@ def _is_thought(block: Any) -> bool:
     return all(isinstance(block.get(name), str) for name in fields) and block[fields[-1]] != ""
 
 
-def _is_tool_call(call: Any) -> bool:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    return (
-        isinstance(function, Mapping)
-        and call.keys() <= _CALL_KEYS
-        and function.keys() <= _FUNCTION_KEYS
-        and call.get("type", "function") == "function"
-        and _is_cache_mark(call.get("cache_control"))
-        and isinstance(call.get("id"), str)
-        and call["id"] != ""
-        and _is_name(function.get("name"))
-        and is_input(function.get("arguments"))
-    )
-
-
-def is_input(arguments: Any) -> bool:
-    """Whether a tool call's arguments are the JSON of an object, or none at all."""
-    if arguments is None or arguments == "":
-        return True
-    import orjson  # who only measures models has none
-
-    try:
-        return isinstance(arguments, str) and isinstance(orjson.loads(arguments), dict)
-    except orjson.JSONDecodeError:
-        return False
-
-
 def _is_part(part: Any, role: str) -> bool:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind not in _KEYS or any(v and key not in _KEYS[kind] for key, v in part.items()):
+    if not isinstance(kind, str) or kind not in _KEYS:
         return False
-    if not _is_cache_mark(part.get("cache_control")):
+    if any(v and key not in _KEYS[kind] for key, v in part.items()):
+        return False
+    if not is_cache_mark(part.get("cache_control")):
         return False
     if kind in _TEXTS:
         text = part.get(kind)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -116,9 +117,9 @@ class Progress:
 class EventReader(Protocol):
     """Makes OpenAI's events of those of another API."""
 
-    def read(self, event: ServerEvent, progress: Progress) -> bytes:
-        """The data of the event in its place, or nothing, with the progress noted. Raises
-        UpstreamError for what is no event of that API."""
+    def read(self, event: ServerEvent, progress: Progress) -> Sequence[bytes]:
+        """The data of the events in its place, with the progress noted. Raises UpstreamError for
+        what is no event of that API."""
         ...
 
 
@@ -135,10 +136,11 @@ class EventStream:
         without_usage: bool = False,
         held: AnswerShare | None = None,
         reader: EventReader | None = None,
+        parser: EventParser | None = None,
     ) -> None:
         """`without_usage`: the caller has not asked for the event that only says what it took.
         `held`: where an event is counted that has not come whole. `reader`: None for a provider
-        that writes OpenAI's events."""
+        that writes OpenAI's events. `parser`: None for server-sent events."""
         self._reader = reader
         self._held = held
         self._counts = False  # something is counted there
@@ -147,7 +149,7 @@ class EventStream:
         self._response = response
         self._without_usage = without_usage
         self._bounds = bounds
-        self._parser = EventParser(bounds.event_bytes)
+        self._parser = parser or EventParser(bounds.event_bytes)
         self._progress = Progress(operation, words)
         self._committed = False  # an event has gone to the caller
         self._receiver: Receiver[Frame] | None = None
@@ -263,12 +265,12 @@ class EventStream:
                     )
                     break
                 if self._reader is not None:
-                    if data := self._reader.read(event, progress):
-                        if first:
-                            self._committed = True
-                            return ServerEvent(data)
+                    for data in self._reader.read(event, progress):
                         events.append(b"data: %b\n\n" % data)
                         count += 1
+                    if first and count:
+                        self._committed = True
+                        break
                 elif event.data == _DONE:
                     progress.done()
                 elif event.data and self._passes_on(event):

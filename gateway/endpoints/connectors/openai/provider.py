@@ -8,13 +8,11 @@ what the provider says of itself. It is parsed only to know whether it is whole 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from gateway.config.providers import Authorization, ProviderDescription
 from gateway.core.deadline import Deadline
@@ -26,7 +24,6 @@ from gateway.core.errors import (
     UpstreamRefused,
 )
 from gateway.core.operations.dialects.openai import spoken
-from gateway.core.operations.registry import by_path
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.reply import JsonBody, OneFrame
 from gateway.core.types import (
@@ -37,31 +34,30 @@ from gateway.core.types import (
     ServedModel,
 )
 from gateway.endpoints.connectors.openai import failures
+from gateway.endpoints.connectors.openai.amazon.events import AmazonEventParser
+from gateway.endpoints.connectors.openai.amazon.failures import error_from_answer
 from gateway.endpoints.connectors.openai.event_stream import (
     AnswerBounds,
     EventStream,
     read_document,
 )
+from gateway.endpoints.connectors.openai.heads import STREAMS, CallHeads
+from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.endpoints.connectors.openai.usage import (
     StreamUsage,
     asking,
     token_counts,
 )
 from gateway.endpoints.connectors.openai.words import ProviderWords
-from gateway.endpoints.credentials import Credential
+from gateway.endpoints.credentials import Credential, NoCredential
 from gateway.protocols import strictjson
+from gateway.protocols.aws.sigv4 import Signer
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.origin import Origin, Tls
 from gateway.protocols.http_client.stream import WireStream
-from gateway.protocols.http_client.wire import ConnectionPool, Header, WireRequest
+from gateway.protocols.http_client.wire import ConnectionPool
 from gateway.protocols.strictjson import dumps
 
-_ACCEPT = {
-    False: (b"accept", b"application/json"),
-    True: (b"accept", b"text/event-stream"),
-}
-_MODEL = "{model}"
-_TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 REST_S = 0.5  # of a connection between two calls: no answer says to which of them it belongs
 
 
@@ -85,42 +81,20 @@ class OpenAiConnector:
         credential: Credential | None = None,
     ) -> None:
         """`wire` leads to the `endpoint_origin` of its base URL; `headers` and `query` go with
-        every call, and the headers carry the provider's credential, unless `credential` has a
-        token that is renewed. `provider`: None for one that has every operation under OpenAI's own
-        path."""
+        every call, and the headers carry the provider's credential, unless `credential` is
+        renewed. `provider`: None for one that has every operation under OpenAI's own path."""
         self._wire = wire
         self._provider = provider
         self._credential = credential
-        self._token_version = 0  # that the heads have
+        self._version = 0  # of the credential, that the heads have
+        self._signing = provider.signing if provider else ""
+        self._format = provider.stream_format if provider else "sse"
         self._bounds = bounds or AnswerBounds()
         self._given = headers or {}
+        self._words = ProviderWords(self._given)
         self._usage = StreamUsage()
-        self._query = f"?{urlencode(query)}" if query else ""
-        self._probe = f"{provider.probe if provider else '/models'}{self._query}"
-        self._paths = {
-            operation: provider.operations.get(operation.name, "")
-            if provider
-            else path.removeprefix("/v1")
-            for path, operation in by_path().items()
-        }
-        self._readers = {each: partial(self._whole, each) for each in self._paths}
-        self._begin_with(self._given)
-
-    def _begin_with(self, given: Mapping[str, str]) -> None:
-        """Build the heads of calls that carry these headers."""
-        self._words = ProviderWords(given)
-        self._headers: tuple[Header, ...] = (
-            (b"user-agent", b"spillway"),
-            (b"accept-encoding", b"identity"),
-            *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
-            (b"content-type", b"application/json"),
-        )
-        self._starts = {
-            (operation, streamed, ""): self._start(path, streamed)
-            for operation, path in self._paths.items()
-            if path and _MODEL not in path
-            for streamed in (False, True)
-        }
+        self._heads = CallHeads(wire, provider, query)
+        self._heads.carry(self._given)
 
     def open(
         self, request: InferenceRequest, served: ServedModel
@@ -132,6 +106,8 @@ class OpenAiConnector:
             self._authorize(self._credential)
         chat = call.document if call.translation is None else spoken(call.document)[0]
         document = self._document(chat, served)
+        if self._provider is not None:
+            document = self._provider.completed(document)
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
@@ -140,14 +116,21 @@ class OpenAiConnector:
         return self._open(strictjson.dumps(document), request, call, served.model)
 
     def _authorize(self, credential: Credential) -> None:
-        """Raises NoCredential where there is no valid token."""
-        token = credential.token()
-        if credential.version != self._token_version:
-            self._token_version = credential.version
-            header = Authorization()
-            if self._provider is not None and not credential.bearer:
-                header = self._provider.authorization
-            self._begin_with({**self._given, **header.headers(token)})
+        """Raises NoCredential where there is no valid one."""
+        issued = credential.issued()
+        if credential.version == self._version:
+            return
+        self._version = credential.version
+        if isinstance(issued, Signer):
+            self._words = ProviderWords({**self._given, **issued.keys.secrets})
+            self._heads.carry(self._given, issued)
+            return
+        header = Authorization()
+        if self._provider is not None and not credential.bearer:
+            header = self._provider.authorization
+        given = {**self._given, **header.headers(issued.text)}
+        self._words = ProviderWords(given)
+        self._heads.carry(given)
 
     def _document(self, document: JsonDocument, served: ServedModel) -> JsonDocument:
         provider = self._provider
@@ -165,9 +148,8 @@ class OpenAiConnector:
         once more, without."""
         size = call.size
         for wanted in (asking(document), document):
-            large = size > AT_ONCE_BYTES
-            body = await asyncio.to_thread(dumps, wanted) if large else dumps(wanted)
-            head = self._head(request, call, model, len(body))
+            written = partial(self._head_and_body, partial(dumps, wanted), request, call, model)
+            head, body = await asyncio.to_thread(written) if size > AT_ONCE_BYTES else written()
             response = await self._wire.open(head, body, request.deadline)
             if response.status == 200 or wanted is document:
                 break
@@ -176,7 +158,7 @@ class OpenAiConnector:
             if not self._usage.refused(response.status, refusal, call, model):
                 raise self._failure(response.status, response.headers, refusal)
         without_usage = wanted is not document and call.translation is None
-        return await self._events(response, request, call.operation, without_usage)
+        return await self._events(response, request, call, model, without_usage)
 
     async def _open_at_length(
         self,
@@ -185,45 +167,32 @@ class OpenAiConnector:
         call: DocumentCall,
         model: str,
     ) -> OneFrame | EventStream:
-        body = await asyncio.to_thread(written)
-        return await self._open(body, request, call, model)
+        head, body = await asyncio.to_thread(self._head_and_body, written, request, call, model)
+        return await self._sent(head, body, request, call, model)
+
+    def _head_and_body(
+        self,
+        written: Callable[[], bytes],
+        request: InferenceRequest,
+        call: DocumentCall,
+        model: str,
+    ) -> tuple[bytes, bytes]:
+        """Of a call that is written so."""
+        body = written()
+        return self._heads.head(request, call, model, body), body
 
     def _open(
         self, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
     ) -> Coroutine[Any, Any, OneFrame | EventStream]:
-        head = self._head(request, call, model, len(body))
+        return self._sent(self._heads.head(request, call, model, body), body, request, call, model)
+
+    def _sent(
+        self, head: bytes, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
+    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
         if call.streamed:
-            return self._streamed(head, body, call.operation, request)
-        return self._wire.ask(
-            head, body, request.deadline, self._readers[call.operation], held=request.held
-        )
-
-    def _start(self, path: str, streamed: bool) -> bytes:
-        headers = (*self._headers, _ACCEPT[streamed])
-        return self._wire.start("POST", f"{path}{self._query}", headers)
-
-    def _start_with_model(self, call: DocumentCall, model: str) -> bytes:
-        """Of a path that names the model. Its names at the endpoint are the settings' own, so
-        that there are few."""
-        key, path = (call.operation, call.streamed, model), self._paths[call.operation]
-        start = self._starts.get(key)
-        if start is None:
-            named = path.replace(_MODEL, quote(model, safe=""))
-            start = self._starts[key] = self._start(named, call.streamed)
-        return start
-
-    def _head(
-        self, request: InferenceRequest, call: DocumentCall, model: str, length: int
-    ) -> bytes:
-        start = self._starts.get((call.operation, call.streamed, ""))
-        if start is None:
-            start = self._start_with_model(call, model)
-        trace = request.traceparent
-        if request.tracestate or not _TRACE.fullmatch(trace):
-            return self._wire.head(start, _trace_headers(request), length)
-        return b"%btraceparent: %b\r\ncontent-length: %d\r\n\r\n" % (
-            start, trace.encode(), length,
-        )  # fmt: skip
+            return self._streamed(head, body, request, call, model)
+        read = partial(self._whole, call.operation, model)
+        return self._wire.ask(head, body, request.deadline, read, held=request.held)
 
     async def ready(self) -> bool:
         """Whether the provider answers this gateway's key; not all of them list their models."""
@@ -231,14 +200,18 @@ class OpenAiConnector:
             if not self._credential.renew():
                 return False
             self._authorize(self._credential)
-        sent = WireRequest("GET", self._probe, self._headers)
         try:
-            answer = await self._wire.fetch(sent, Deadline.after(self._bounds.probe_s))
+            answer = await self._wire.fetch(
+                self._heads.probe(), Deadline.after(self._bounds.probe_s)
+            )
         except (UpstreamError, DeadlineExceeded):
             return False
-        if answer.status == 401:
-            self._distrust()
-        return answer.status < 500 and answer.status not in (401, 403)
+        if answer.status in (401, 403):
+            refusal = answer.body if len(answer.body) <= self._bounds.refusal_bytes else b""
+            failure = self._failure(answer.status, answer.headers, refusal)
+            # a role that may infer and do nothing else has access denied here
+            return bool(self._signing) and not failure.any_call
+        return answer.status < 500
 
     async def aclose(self) -> None:
         await self._wire.aclose()
@@ -249,7 +222,9 @@ class OpenAiConnector:
         if self._credential is not None:
             self._credential.distrust()
 
-    def _whole(self, operation: OperationSpec, answer: HttpClientConnection) -> OneFrame:
+    def _whole(
+        self, operation: OperationSpec, model: str, answer: HttpClientConnection
+    ) -> OneFrame:
         body = answer.body
         if answer.status != 200:
             refusal = body if len(body) <= self._bounds.refusal_bytes else b""
@@ -266,16 +241,17 @@ class OpenAiConnector:
         return OneFrame(JsonBody(body), *token_counts(usage, operation.writes))
 
     async def _streamed(
-        self, head: bytes, body: bytes, operation: OperationSpec, request: InferenceRequest
+        self, head: bytes, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
     ) -> EventStream:
         response = await self._wire.open(head, body, request.deadline)
-        return await self._events(response, request, operation, False)
+        return await self._events(response, request, call, model, False)
 
     async def _events(
         self,
         response: WireStream,
         request: InferenceRequest,
-        operation: OperationSpec,
+        call: DocumentCall,
+        model: str,
         without_usage: bool,
     ) -> EventStream:
         try:
@@ -283,9 +259,9 @@ class OpenAiConnector:
                 refusal = await self._refusal(response)
                 raise self._failure(response.status, response.headers, refusal)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-            if media != b"text/event-stream":
+            if media != STREAMS[self._format]:
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
-            return self._stream(response, request, operation, without_usage)
+            return self._stream(response, request, call, model, without_usage)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
             failed = DeferredError(exc)
         await response.aclose()  # which releases the connection
@@ -295,16 +271,35 @@ class OpenAiConnector:
         self,
         response: WireStream,
         request: InferenceRequest,
-        operation: OperationSpec,
+        call: DocumentCall,
+        model: str,
         without_usage: bool,
     ) -> EventStream:
         return EventStream(
-            response, operation, self._bounds, self._words, without_usage, request.held
+            response,
+            call.operation,
+            self._bounds,
+            self._words,
+            without_usage,
+            request.held,
+            parser=self._parser(),
         )
 
+    def _parser(self) -> EventParser | None:
+        """None for server-sent events."""
+        if self._format == "amazon":
+            return AmazonEventParser(self._bounds.event_bytes, self._words)
+        return None
+
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
-        if status == 401:
+        failure = self._meaning(status, headers, body)
+        if failure.reason == NoCredential.reason and failure.any_call:
             self._distrust()
+        return failure
+
+    def _meaning(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        if self._signing:
+            return error_from_answer(status, headers, body, self._words)
         return failures.error_from_status(status, headers, self._words.message(body, status))
 
     async def _refusal(self, response: WireStream) -> bytes:
@@ -315,13 +310,3 @@ class OpenAiConnector:
                 if len(body) > self._bounds.refusal_bytes:
                     return b""
         return bytes(body)
-
-
-def _trace_headers(request: InferenceRequest) -> tuple[Header, ...]:
-    """Nothing else that the caller sent as a header goes out."""
-    headers: tuple[Header, ...] = ()
-    if request.traceparent:
-        headers = ((b"traceparent", request.traceparent.encode()),)
-    if request.tracestate:
-        headers += ((b"tracestate", request.tracestate.encode()),)
-    return headers

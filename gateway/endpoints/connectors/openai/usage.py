@@ -62,10 +62,16 @@ def token_counts(usage: Mapping[str, Any], writes: bool = True) -> tuple[int | N
         written = get("output_tokens")
     if type(written) is not int or written < 0:  # embeddings have none; else the total has it
         written = max(0, (total or 0) - given)
-    details = get("prompt_tokens_details") or get("input_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    if type(cached) is not int or cached < 0:
-        cached = 0
     if given > _MOST_TOKENS or written > _MOST_TOKENS:
         given, written = min(given, _MOST_TOKENS), min(written, _MOST_TOKENS)
-    return total, Usage(given, written, cached if cached < given else given)
+    given_details = get("prompt_tokens_details") or get("input_tokens_details")
+    written_details = get("completion_tokens_details") or get("output_tokens_details")
+    cached = _part(given_details, "cached_tokens", given) if given_details else 0
+    thought = _part(written_details, "reasoning_tokens", written) if written_details else 0
+    return total, Usage(given, written, cached, thought)
+
+
+def _part(details: Any, name: str, tokens: int) -> int:
+    """How many of the tokens are of a sort."""
+    count = details.get(name) if isinstance(details, dict) else 0
+    return min(count, tokens) if type(count) is int and count > 0 else 0

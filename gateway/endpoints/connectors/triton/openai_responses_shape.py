@@ -6,27 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.core.reply import ServerEvent
-from gateway.core.types import JsonDocument
+from gateway.core.types import JsonDocument, Usage
+from gateway.endpoints.connectors.response_document import (
+    ResponseHead,
+    message_item,
+    text_part,
+    usage_document,
+)
 from gateway.endpoints.connectors.triton.openai_text_shape import AnswerMetadata
 from gateway.endpoints.connectors.triton.text_generation import Delta, GeneratedText
 from gateway.protocols import strictjson
 
-_ECHOED: tuple[tuple[str, Any], ...] = (
-    ("instructions", None),
-    ("max_output_tokens", None),
-    ("metadata", {}),
-    ("parallel_tool_calls", True),
-    ("temperature", None),
-    ("tool_choice", "auto"),
-    ("tools", []),
-    ("top_p", None),
-)
-"""What an answer repeats of the call, with what it says when the call said nothing."""
-
 
 class ResponsesWriter:
     def __init__(self, answer: AnswerMetadata) -> None:
-        self._answer = answer
+        self._head = ResponseHead(
+            f"resp_{answer.id}", answer.created_s, answer.model, answer.document
+        )
         self._events = 0
         self._written: list[str] = []
         self._outcome = GeneratedText()
@@ -62,14 +58,14 @@ class ResponsesWriter:
                 output_index=0,
                 item=self._item("in_progress", content=[]),
             ),
-            self._text("response.content_part.added", part=_part("")),
+            self._text("response.content_part.added", part=text_part("")),
         ]
 
     def _closing(self) -> list[ServerEvent]:
         text = "".join(self._written)
         return [
             self._text("response.output_text.done", text=text, logprobs=[]),
-            self._text("response.content_part.done", part=_part(text)),
+            self._text("response.content_part.done", part=text_part(text)),
             self._event(
                 "response.output_item.done",
                 output_index=0,
@@ -87,51 +83,21 @@ class ResponsesWriter:
         return ServerEvent(strictjson.dumps(document), kind)
 
     def _item(self, status: str, content: list[Any] | None = None) -> JsonDocument:
-        return {
-            "id": self._item_id,
-            "type": "message",
-            "status": status,
-            "role": "assistant",
-            "content": [_part("".join(self._written))] if content is None else content,
-        }
+        if content is None:
+            content = [text_part("".join(self._written))]
+        return message_item(self._item_id, status, content)
 
     def _response(
         self, status: str, output: list[Any], outcome: GeneratedText | None
     ) -> JsonDocument:
-        full = status == "incomplete"
-        return {
-            "id": f"resp_{self._answer.id}",
-            "object": "response",
-            "created_at": self._answer.created_s,
-            "status": status,
-            "error": None,
-            "incomplete_details": {"reason": "max_output_tokens"} if full else None,
-            "model": self._answer.model,
-            "output": output,
-            "store": False,
-            "text": {"format": {"type": "text"}},
-            "usage": None if outcome is None else _usage(outcome),
-            **{name: self._echoed(name, usual) for name, usual in _ECHOED},
-        }
-
-    def _echoed(self, name: str, usual: Any) -> Any:
-        value = self._answer.document.get(name)
-        return usual if value is None else value
+        reason = "max_output_tokens" if status == "incomplete" else ""
+        usage = None if outcome is None else _usage(outcome)
+        return self._head.document(status, output, reason, usage)
 
 
 def _status(outcome: GeneratedText) -> str:
     return "incomplete" if outcome.finish_reason == "length" else "completed"
 
 
-def _part(text: str) -> JsonDocument:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
 def _usage(outcome: GeneratedText) -> JsonDocument:
-    return {
-        "input_tokens": outcome.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": outcome.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": outcome.input_tokens + outcome.output_tokens,
-    }
+    return usage_document(Usage(outcome.input_tokens, outcome.output_tokens))

@@ -16,9 +16,9 @@ from gateway.models.registry import ModelRegistry, RegistryError
 from gateway.models.registry.kinds.directory import DirectoryRegistry
 from gateway.models.registry.kinds.mlflow import MlflowRegistry
 from gateway.models.registry.kinds.objectstore import ObjectStoreRegistry
-from gateway.models.registry.kinds.sigv4 import Keys
 from gateway.models.registry.kinds.web import Access
 from gateway.models.registry.kinds.website import WebsiteRegistry
+from gateway.protocols.aws.sigv4 import AwsKeys, Signer
 
 _PLAIN = {"http": "http", "s3+http": "http", "mlflow+http": "http"}
 
@@ -56,15 +56,12 @@ def opened(settings: RegistrySettings) -> ModelRegistry:
         bucket, _, prefix = parts.path.strip("/").partition("/")
         if not bucket:
             raise RegistryError(f"{url}: has no bucket; write s3://host/bucket/prefix")
-        return ObjectStoreRegistry(origin, bucket, prefix, access, _keys(settings))
+        return ObjectStoreRegistry(origin, bucket, prefix, access, _signer(settings))
     return WebsiteRegistry(origin + parts.path, access)
 
 
-def _keys(settings: RegistrySettings) -> Keys | None:
+def _signer(settings: RegistrySettings) -> Signer | None:
     if settings.access_key is None or settings.secret_key is None:
         return None
-    return Keys(
-        settings.access_key.get_secret_value(),
-        settings.secret_key.get_secret_value(),
-        settings.region,
-    )
+    keys = AwsKeys(settings.access_key.get_secret_value(), settings.secret_key.get_secret_value())
+    return Signer(keys, settings.region, "s3")

@@ -11,23 +11,27 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 from xml.etree import ElementTree
 
+import httpx
+
 from gateway.models.registry import MANIFEST, NotThere, Sent, UnfitVersion, VersionExists
-from gateway.models.registry.kinds.sigv4 import CONTENT, Keys, Signer
 from gateway.models.registry.kinds.web import Access, WebOrigin
 from gateway.models.registry.kinds.website import ranged
 from gateway.models.registry.manifest import Content, pieces, read_content
+from gateway.protocols.aws.sigv4 import EMPTY, Signer
 
+CONTENT = "x-amz-content-sha256"
 _MOST_XML = 8 << 20
 _MOST_PAGES = 1_000  # of a thousand keys each
 
 
 class ObjectStoreRegistry:
     def __init__(
-        self, url: str, bucket: str, prefix: str, access: Access, keys: Keys | None
+        self, url: str, bucket: str, prefix: str, access: Access, signer: Signer | None
     ) -> None:
-        self._site = WebOrigin(url, access, None if keys is None else Signer(keys))
+        self._site = WebOrigin(url, access, None if signer is None else partial(sign, signer))
         self._bucket = f"/{bucket}"
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
 
@@ -89,6 +93,19 @@ class ObjectStoreRegistry:
                 return
             more = {"continuation-token": onward}
         raise UnfitVersion(f"{self._site.host} lists without end; check the registry's URL")
+
+
+def sign(signer: Signer, request: httpx.Request) -> None:
+    """Adds the headers that prove who asks; the body's hash is in `CONTENT` already, or it is
+    empty. The path is encoded once, as in no other service."""
+    request.headers.setdefault(CONTENT, EMPTY)
+    query = [
+        (quote(key, safe="-_.~"), quote(value, safe="-_.~"))
+        for key, value in request.url.params.multi_items()
+    ]
+    path = quote(request.url.path, safe="/-_.~")
+    canonical = signer.canonical(request.method, path, query, request.headers)
+    request.headers.update(signer.headers(canonical, request.headers[CONTENT]))
 
 
 def _parsed(raw: bytes) -> ElementTree.Element:

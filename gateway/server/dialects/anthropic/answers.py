@@ -41,7 +41,7 @@ def message(body: bytes, stops: Collection[str]) -> bytes:
 
 def head(document: Mapping[str, Any], content: list[JsonDocument]) -> JsonDocument:
     return {
-        "id": document.get("id") or "msg",
+        "id": document.get("id") or "",
         "type": "message",
         "role": "assistant",
         "model": document.get("model") or "",

@@ -37,6 +37,7 @@ from gateway.server.routes import endpoint
 
 PATH: Final = "/v1/messages"
 VERSIONS: Final = ("2023-06-01", "2026-10-21")
+_UNREAD: Final = ("anthropic-beta",)
 _PROTOCOL: Final = WireProtocol.ANTHROPIC
 
 
@@ -80,7 +81,7 @@ def error_response(error: GatewayError, arrival: RequestContext) -> Response:
 class _MessagesRequestHead(TranslatedRequestHead):
     def __init__(self, services: Services, bounds: JsonBounds, exchange: HttpExchange) -> None:
         """Raises Unauthenticated, Unverifiable, UnsupportedMedia, RequestRejected."""
-        super().__init__(services, bounds, _PROTOCOL, exchange)
+        super().__init__(services, bounds, _PROTOCOL, exchange, unread=_UNREAD)
         if exchange.headers.get("anthropic-version", VERSIONS[0]) not in VERSIONS:
             raise RequestRejected(f"anthropic-version: must be {' or '.join(VERSIONS)}")
 

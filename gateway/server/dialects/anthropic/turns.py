@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.core.errors import WRONG_TYPE, InvalidField
+from gateway.core.operations.dialects.anthropic import THOUGHTS
 from gateway.core.operations.spec import CapabilityNeed
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
@@ -19,7 +20,6 @@ from gateway.server.dialects.fields import block_type, check_keys, not_offered, 
 _PLAIN_TEXT: Final = frozenset({"type", "text"})
 _EPHEMERAL: Final = frozenset({"type", "ttl"})
 _HINTS: Final = frozenset({"type", "cache_control"})
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class ChatTurns:
@@ -170,14 +170,14 @@ class ChatTurns:
             kind = block_type(block, name)
             if calls and kind != "tool_use":
                 self._lacks("other", name)  # a chat has the results of calls behind them
-            if (calls and kind != "tool_use") or (texts and kind in _THOUGHTS):
+            if (calls and kind != "tool_use") or (texts and kind in THOUGHTS):
                 self._add_answer(thoughts, texts, calls)
                 thoughts, texts, calls = [], [], []
             if kind == "text":
                 texts.append(_text(block, name))
             elif kind == "tool_use":
                 calls.append(_call(block, name))
-            elif kind in _THOUGHTS:
+            elif kind in THOUGHTS:
                 thoughts.append(self._thought(block, kind, name))
             else:
                 raise not_offered(name, kind)

@@ -7,8 +7,8 @@ are never sent there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from gateway.core.errors import UpstreamError
 from gateway.core.types import JsonDocument, ServedModel
@@ -19,16 +19,24 @@ from gateway.endpoints.connectors.openai.words import ProviderWords
 class Dialect(Protocol):
     """What chats are in one API. Its paths and headers are its provider's description."""
 
-    def body(self, document: JsonDocument, served: ServedModel, streamed: bool) -> bytes:
-        """A chat as the API takes it, for the model at the endpoint."""
+    def request(
+        self,
+        document: JsonDocument,
+        served: ServedModel,
+        streamed: bool,
+        as_json: Callable[[str], Any],
+    ) -> JsonDocument:
+        """A chat as the API takes it, for the model at the endpoint. `as_json`: what a text that is
+        JSON already becomes where it stands for its value."""
         ...
 
-    def answer(self, body: bytes, words: ProviderWords) -> JsonDocument:
-        """A whole answer as a chat completion. Raises UpstreamError for one that reports a failure,
-        or that cannot be read."""
+    def answer(self, body: bytes, words: ProviderWords, model: str) -> JsonDocument:
+        """A whole answer as a chat completion. `model`: that was called, for an API whose answers
+        do not name it. Raises UpstreamError for one that reports a failure, or that cannot be
+        read."""
         ...
 
-    def events(self, usage_wanted: bool) -> EventReader:
+    def events(self, usage_wanted: bool, model: str) -> EventReader:
         """What reads one stream. `usage_wanted`: its last chunk says what the call took."""
         ...
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import orjson
 
@@ -11,7 +12,7 @@ from gateway.core.types import JsonDocument, ServedModel
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.dialects.anthropic.answer import completion
 from gateway.endpoints.connectors.openai.dialects.anthropic.events import MessageEvents
-from gateway.endpoints.connectors.openai.dialects.anthropic.request import request_body
+from gateway.endpoints.connectors.openai.dialects.anthropic.request import request
 from gateway.endpoints.connectors.openai.words import ProviderWords
 
 _STATUSES = {
@@ -28,13 +29,19 @@ _OVERLOADED = 529
 class Anthropic:
     """As a `Dialect`."""
 
-    def body(self, document: JsonDocument, served: ServedModel, streamed: bool) -> bytes:
-        return request_body(document, served, streamed)
+    def request(
+        self,
+        document: JsonDocument,
+        served: ServedModel,
+        streamed: bool,
+        as_json: Callable[[str], Any],
+    ) -> JsonDocument:
+        return request(document, served, streamed, as_json)
 
-    def answer(self, body: bytes, words: ProviderWords) -> JsonDocument:
+    def answer(self, body: bytes, words: ProviderWords, model: str) -> JsonDocument:
         return completion(body, words)
 
-    def events(self, usage_wanted: bool) -> MessageEvents:
+    def events(self, usage_wanted: bool, model: str) -> MessageEvents:
         return MessageEvents(usage_wanted)
 
     def failure(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.core import ambient
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import MalformedBody, UpstreamFailed
 from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.openai import failures
+from gateway.endpoints.connectors.openai.dialects.completions import count, head, unknown_block
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols import strictjson
 
@@ -39,7 +39,7 @@ def completion(body: bytes, words: ProviderWords) -> JsonDocument:
     if message.get("type") != "message" or not isinstance(content, list):
         raise UpstreamFailed("the endpoint answered with something that is no message")
     return {
-        **head(message, "chat.completion"),
+        **head("chat.completion", message.get("id"), message.get("model")),
         "choices": [
             {
                 "index": 0,
@@ -49,16 +49,6 @@ def completion(body: bytes, words: ProviderWords) -> JsonDocument:
             }
         ],
         "usage": usage_document(usage if isinstance(usage, dict) else {}),
-    }
-
-
-def head(message: Mapping[str, Any], kind: str) -> JsonDocument:
-    """What every completion and every chunk begins with."""
-    return {
-        "id": message.get("id"),
-        "object": kind,
-        "created": int(ambient.wall_s()),
-        "model": message.get("model"),
     }
 
 
@@ -86,10 +76,10 @@ def refusal(document: Mapping[str, Any]) -> str | None:
 
 def usage_document(usage: Mapping[str, Any]) -> JsonDocument:
     """The input there is what was neither read from the cache nor written to it."""
-    cached = _count(usage, "cache_read_input_tokens")
-    stored = _count(usage, "cache_creation_input_tokens")
-    given = _count(usage, "input_tokens") + stored + cached
-    written = _count(usage, "output_tokens")
+    cached = count(usage, "cache_read_input_tokens")
+    stored = count(usage, "cache_creation_input_tokens")
+    given = count(usage, "input_tokens") + stored + cached
+    written = count(usage, "output_tokens")
     parts = {"cached_tokens": cached}
     if stored:
         parts["cache_creation_tokens"] = stored
@@ -101,18 +91,9 @@ def usage_document(usage: Mapping[str, Any]) -> JsonDocument:
     }
     details = usage.get("output_tokens_details")
     if isinstance(details, dict):
-        thought = _count(details, "thinking_tokens")
+        thought = count(details, "thinking_tokens")
         made["completion_tokens_details"] = {"reasoning_tokens": thought}
     return made
-
-
-def unknown_block() -> UpstreamFailed:
-    return UpstreamFailed("the endpoint's answer has a block that a chat has no words for")
-
-
-def _count(usage: Mapping[str, Any], name: str) -> int:
-    count = usage.get(name)
-    return count if type(count) is int and count > 0 else 0
 
 
 def _message(content: list[Any], refused: str | None) -> JsonDocument:

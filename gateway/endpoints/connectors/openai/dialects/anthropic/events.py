@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from orjson import JSONDecodeError, dumps, loads
+from orjson import dumps
 
-from gateway.core.errors import UpstreamFailed
 from gateway.core.reply import ServerEvent
 from gateway.core.types import JsonDocument
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.dialects.anthropic.answer import (
     ending,
-    head,
     refusal,
-    unknown_block,
     usage_document,
 )
+from gateway.endpoints.connectors.openai.dialects.completions import (
+    NOT_ENDED,
+    chunk,
+    event_document,
+    head,
+    no_beginning,
+    unknown_block,
+    usage_chunk,
+)
 from gateway.endpoints.connectors.openai.event_stream import Progress
-from gateway.endpoints.connectors.openai.large import READ_BYTES
 from gateway.endpoints.connectors.openai.usage import token_counts
-from gateway.protocols import strictjson
 
 _TEXTS = {
     "text_delta": "text",
@@ -42,16 +47,11 @@ class MessageEvents:
         self._thoughts = 0  # blocks of them
         self._unwritten = False  # the call that is written has no arguments yet
 
-    def read(self, event: ServerEvent, progress: Progress) -> bytes:
-        data = event.data
-        if len(data) > READ_BYTES and not strictjson.is_within(data, strictjson.BOUNDS):
-            raise UpstreamFailed("the endpoint sent an event that is too large to be translated")
-        try:
-            document = loads(data)
-        except JSONDecodeError:
-            document = None
-        if not isinstance(document, dict):
-            raise UpstreamFailed("the endpoint sent an event that is no JSON object")
+    def read(self, event: ServerEvent, progress: Progress) -> Sequence[bytes]:
+        data = self._data(event_document(event), progress)
+        return (data,) if data else ()
+
+    def _data(self, document: JsonDocument, progress: Progress) -> bytes:
         kind = document.get("type")
         if kind == "content_block_delta":
             return self._piece(document.get("delta"))
@@ -72,8 +72,9 @@ class MessageEvents:
 
     def _start(self, message: Any) -> bytes:
         if not isinstance(message, dict):
-            raise UpstreamFailed("the endpoint began a stream with no message")
-        self._head = dumps(head(message, "chat.completion.chunk"))[:-1]
+            raise no_beginning()
+        made = head("chat.completion.chunk", message.get("id"), message.get("model"))
+        self._head = dumps(made)[:-1]
         self._note_usage(message.get("usage"))
         return self._chunk(dumps({"role": "assistant", "content": "", "refusal": None}))
 
@@ -133,25 +134,22 @@ class MessageEvents:
             self._usage.update({key: count for key, count in usage.items() if count is not None})
 
     def _usage_chunk(self) -> bytes:
-        usage = dumps(usage_document(self._usage))
-        return b'%b,"choices":[],"usage":%b}' % (self._begun(), usage)
+        return usage_chunk(self._begun(), dumps(usage_document(self._usage)))
 
     def _thought(self, field: str, text: str) -> bytes:
         """A piece of a block that a caller can send back, and the text by itself."""
-        block = {"index": self._thoughts - 1, "type": "thinking", field: text}
+        block = {"index": self._thoughts - 1, "type": "thinking", "thinking": "", field: text}
         spoken = {"reasoning_content": text} if field == "thinking" else {}
         return self._chunk(dumps({**spoken, "thinking_blocks": [block]}))
 
     def _call(self, fields: JsonDocument) -> bytes:
         return self._chunk(dumps({"tool_calls": [{"index": self._calls - 1, **fields}]}))
 
-    def _chunk(self, delta: bytes, end: bytes = b'"finish_reason":null') -> bytes:
+    def _chunk(self, delta: bytes, end: bytes = NOT_ENDED) -> bytes:
         """Of both in JSON; `end`: members of the choice."""
-        return b'%b,"choices":[{"index":0,"delta":%b,"logprobs":null,%b}]}' % (
-            self._begun(), delta, end,
-        )  # fmt: skip
+        return chunk(self._begun(), delta, end)
 
     def _begun(self) -> bytes:
         if not self._head:
-            raise UpstreamFailed("the endpoint began a stream with no message")
+            raise no_beginning()
         return self._head

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import orjson
-
-from gateway.core.operations import json_schema, tokens
-from gateway.core.operations.dialects.anthropic import (
-    DATA_URL,
-    SYSTEM,
-    THOUGHTS,
-    is_limited,
-    thinks,
-)
+from gateway.core.operations import tokens
+from gateway.core.operations.dialects.anthropic import THOUGHTS, is_limited, thinks
+from gateway.core.operations.dialects.chats import DATA_URL, SYSTEM
+from gateway.core.operations.json_schema import plain, titled
 from gateway.core.types import JsonDocument, ServedModel
 
 Block = dict[str, Any]
@@ -24,19 +17,11 @@ _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _ID_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
-def request_body(document: JsonDocument, served: ServedModel, streamed: bool) -> bytes:
-    """The JSON of a chat of which everything has words here."""
-    try:
-        return orjson.dumps(_request(document, served, streamed, orjson.Fragment))
-    except TypeError:  # integers beyond 64 bits, which orjson refuses
-        made = _request(document, served, streamed, json.loads)
-        return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _request(
+def request(
     document: JsonDocument, served: ServedModel, streamed: bool, as_json: Callable[[str], Any]
 ) -> JsonDocument:
-    """`as_json`: what a tool call's arguments become, which are JSON already."""
+    """Of a chat of which everything has words here. `as_json`: what a tool call's arguments become,
+    which are JSON already."""
     get = document.get
     made: JsonDocument = {
         "model": served.model,
@@ -75,7 +60,7 @@ def _request(
         output["effort"] = effort
     shape = get("response_format")
     if shape and shape["type"] == "json_schema":
-        output["format"] = {"type": "json_schema", "schema": _schema(shape["json_schema"])}
+        output["format"] = {"type": "json_schema", "schema": titled(shape["json_schema"])}
     if output:
         made["output_config"] = output
     return made
@@ -209,7 +194,7 @@ def _tool(tool: JsonDocument) -> JsonDocument:
         made["description"] = description
     schema = function.get("parameters") or {}
     if function.get("strict"):
-        schema, made["strict"] = json_schema.plain(schema), True
+        schema, made["strict"] = plain(schema), True
     made["input_schema"] = {"type": "object", **schema}
     if mark := tool.get("cache_control"):
         made["cache_control"] = mark
@@ -226,13 +211,3 @@ def _tool_choice(choice: Any, parallel: bool | None) -> JsonDocument | None:
     if parallel is False and made["type"] != "none":
         return {**made, "disable_parallel_tool_use": True}
     return made if choice is not None else None
-
-
-def _schema(stated: JsonDocument) -> JsonDocument:
-    """With its name and its description, which have no fields of their own there."""
-    schema, words = json_schema.plain(stated["schema"]), stated.get("description")
-    made = {"title": name, **schema} if (name := stated.get("name")) else dict(schema)
-    if words:
-        own = schema.get("description")
-        made["description"] = f"{words}\n\n{own}" if own else words
-    return made

@@ -5,9 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from gateway.models.registry.kinds.sigv4 import Keys, Signer
+from gateway.models.registry.kinds.objectstore import sign
+from gateway.protocols.aws.sigv4 import AwsKeys, Signer
 
-KEYS = Keys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+KEYS = AwsKeys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 AT = 1369353600.0  # 20130524T000000Z
 HOST = "https://examplebucket.s3.amazonaws.com"
 
@@ -30,7 +31,7 @@ def test_the_examples_of_the_reference_come_out(
     path: str, headers: dict[str, str], signature: str
 ) -> None:
     request = httpx.Request("GET", HOST + path, headers=headers)
-    Signer(KEYS, lambda: AT)(request)
+    sign(Signer(KEYS, "us-east-1", "s3", lambda: AT), request)
     told = request.headers["authorization"]
     assert told.endswith(f"Signature={signature}")
     assert "Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request" in told
