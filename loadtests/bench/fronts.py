@@ -33,7 +33,7 @@ from gateway.server.dialects.cohere.answers import response as cohere_response
 from gateway.server.dialects.cohere.events import ChatWriter
 from gateway.server.dialects.gemini import front as gemini
 from gateway.server.dialects.gemini.answers import response
-from gateway.server.dialects.gemini.events import ResponseWriter
+from gateway.server.dialects.gemini.events import GenerateWriter
 from gateway.server.dialects.stream import StreamWriter, TranslatedBytes
 from gateway.server.openai.documents import read
 from gateway.server.openai.events import EventBytes
@@ -104,7 +104,7 @@ APIS: dict[str, _OtherApi] = {
     ),
     "gemini": _OtherApi(
         "/v1beta/models/m:generateContent", _gemini, gemini.described,
-        lambda body: response(body, ()), lambda: ResponseWriter((), events=True),
+        lambda body: response(body, ()), lambda: GenerateWriter((), events=True),
     ),
     "converse": _OtherApi(
         "/model/m/converse", _converse, bedrock.described, lambda body: converse(body, (), 1),

@@ -9,6 +9,12 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import InvalidField, UpstreamFailed, UpstreamUnreachable
+from gateway.core.operations.dialects import cohere as cohere_words
+from gateway.core.operations.dialects import gemini as gemini_words
+from gateway.core.types import ServedModel
+from gateway.endpoints.connectors.openai.dialects.bedrock.request import request as to_bedrock
+from gateway.endpoints.connectors.openai.dialects.cohere.request import request as to_cohere
+from gateway.endpoints.connectors.openai.dialects.gemini.request import request as to_gemini
 from gateway.server.dialects.bedrock import requests as bedrock
 from gateway.server.dialects.bedrock.answers import converse
 from gateway.server.dialects.bedrock.events import ConverseWriter
@@ -19,7 +25,7 @@ from gateway.server.dialects.cohere.events import ChatWriter
 from gateway.server.dialects.gemini import embeddings, signatures
 from gateway.server.dialects.gemini import requests as gemini
 from gateway.server.dialects.gemini.answers import response
-from gateway.server.dialects.gemini.events import ResponseWriter
+from gateway.server.dialects.gemini.events import GenerateWriter
 from gateway.server.dialects.stream import StreamWriter
 
 Document = dict[str, Any]
@@ -312,7 +318,7 @@ def test_each_answer_of_several_is_a_candidate_of_its_own() -> None:
     ]
     whole = json.loads(response(json.dumps({"choices": choices}).encode(), ()))["candidates"]
     assert [each["finishReason"] for each in whole] == ["STOP", "MAX_TOKENS"]
-    writer = ResponseWriter((), events=False)
+    writer = GenerateWriter((), events=False)
     written = b""
     for choice in choices:
         delta = {"index": choice["index"], "delta": choice["message"], "finish_reason": None}
@@ -338,8 +344,8 @@ def test_probabilities_are_told() -> None:
 
 
 WRITERS: dict[str, Any] = {
-    "google, events": lambda: ResponseWriter((), events=True),
-    "google, an array": lambda: ResponseWriter((), events=False),
+    "google, events": lambda: GenerateWriter((), events=True),
+    "google, an array": lambda: GenerateWriter((), events=False),
     "bedrock": lambda: ConverseWriter((), lambda: 1),
     "cohere": lambda: ChatWriter(()),
 }
@@ -363,7 +369,7 @@ def test_what_is_no_chunk_is_the_endpoint_s_failure(made: Any, data: bytes) -> N
 
 def test_an_array_that_breaks_off_is_whole_json_with_the_error_last() -> None:
     for chunks in ([], [piece(content="a")]):
-        writer = ResponseWriter((), events=False)
+        writer = GenerateWriter((), events=False)
         written = b"".join(map(writer.chunk, chunks))
         items = json.loads(written + writer.broken_off(UpstreamUnreachable("it broke")))
         assert len(items) == len(chunks) + 1
@@ -421,3 +427,48 @@ def test_what_embeddings_cannot_say_is_refused() -> None:
         with pytest.raises(InvalidField) as caught:
             cohere_embeddings.embeddings({"model": "m", **body})
         assert caught.value.param == name
+
+
+THINKING: Any = {
+    "budget": ({"thinking": {"type": "enabled", "budget_tokens": 2000}},
+               {"thinkingBudget": 2000, "includeThoughts": True},
+               {"type": "enabled", "token_budget": 2000}),
+    "adaptive": ({"thinking": {"type": "adaptive"}}, {"includeThoughts": True},
+                 {"type": "enabled"}),
+    "off": ({"thinking": {"type": "disabled"}, "reasoning_effort": "none"},
+            {"thinkingBudget": 0}, {"type": "disabled"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "google", "cohere_s"), THINKING.values(), ids=THINKING)
+def test_how_much_to_think_reaches_every_provider(
+    fields: Document, google: Document, cohere_s: Document
+) -> None:
+    chat = {"messages": [{"role": "user", "content": "hi"}], **fields}
+    for needs in (gemini_words.needs, cohere_words.needs):
+        assert not list(needs(chat))
+    assert to_gemini(chat, ServedModel("m"), json.loads)["generationConfig"] == {
+        "thinkingConfig": google
+    }
+    assert to_cohere(chat, ServedModel("m"), False)["thinking"] == cohere_s
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"thinking": {"type": "enabled", "budget_tokens": 9}, "reasoning_effort": "high"},
+        {"thinking": {"type": "disabled"}, "reasoning_effort": "high"},
+        {"thinking": {"type": "between_tools"}},
+        {"cache_control": {"type": "ephemeral"}},
+    ],
+)
+def test_what_google_and_cohere_would_lose_keeps_the_call_away(fields: Document) -> None:
+    chat = {"messages": [{"role": "user", "content": "hi"}], **fields}
+    for needs in (gemini_words.needs, cohere_words.needs):
+        assert list(needs(chat))
+
+
+def test_fields_of_a_model_s_own_go_to_bedrock_together() -> None:
+    own = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "top_k": 4}
+    chat = {"messages": [{"role": "user", "content": "hi"}], **own}
+    assert to_bedrock(chat, "m", json.loads)["additionalModelRequestFields"] == own

@@ -33,7 +33,7 @@ class _Candidate:
         self.signed = False  # thoughts come in blocks, and need no second form
 
 
-class ResponseWriter(StreamWriter):
+class GenerateWriter(StreamWriter):
     """Writes one stream of answers, as events or as the items of a JSON array."""
 
     def __init__(self, stops: Collection[str], events: bool) -> None:

@@ -26,7 +26,7 @@ from gateway.server import Services, intake
 from gateway.server.dialects.gemini import embeddings, requests
 from gateway.server.dialects.gemini.answers import response
 from gateway.server.dialects.gemini.errors import error_body
-from gateway.server.dialects.gemini.events import ResponseWriter
+from gateway.server.dialects.gemini.events import GenerateWriter
 from gateway.server.dialects.gemini.models import (
     BATCH,
     EMBED,
@@ -134,4 +134,4 @@ class _GenerateRequestHead(TranslatedRequestHead):
         return response(body, call.document.get("stop") or ())
 
     def writer(self, request: InferenceRequest, call: DocumentCall) -> StreamWriter:
-        return ResponseWriter(call.document.get("stop") or (), self._events)
+        return GenerateWriter(call.document.get("stop") or (), self._events)
