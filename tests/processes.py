@@ -28,6 +28,7 @@ TOGETHER: Final = {
         "tests/scenarios/test_error_answers.py",
         "tests/scenarios/test_inspection.py",
         "tests/scenarios/test_lifecycle.py",
+        "tests/scenarios/test_plain_values.py",
         "tests/scenarios/test_providers.py",
         "tests/scenarios/test_smuggling.py",
         "tests/scenarios/test_top.py",

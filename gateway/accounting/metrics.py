@@ -98,6 +98,14 @@ class Metrics:
             ["sensitivity"],
             buckets=(0.00001, 0.0001, *_SECONDS),
         )
+        self.hook_answers = r.counter(
+            "spillway_hook_answers", "Answers of the operator's hooks.", ["hook", "answer"]
+        )
+        self.mirrored_calls = r.counter(
+            "spillway_mirrored_calls",
+            "Copies of calls for a model that is tried, by how its answer compares.",
+            ["model", "agreement"],
+        )
         self.scan_workers_replaced = r.counter(
             "spillway_scan_workers_replaced", "Scan workers that were killed or found dead."
         )

@@ -34,9 +34,9 @@ from gateway.core.aliases import Aliases
 from gateway.core.tasks import BackgroundTasks, running
 from gateway.endpoints.triton.supervisor import Progress, SupervisorPort, TritonSupervisor
 from gateway.models.registry.fallback import VersionFallback
+from gateway.protocols.http.connection import App
 from gateway.protocols.listeners import bound, refuse_key_logging
 from gateway.server import status
-from gateway.server.http import App
 
 if TYPE_CHECKING:
     from gateway.cluster.workers.siblings import SiblingWorker
@@ -233,6 +233,7 @@ class Gateway:
             self._siblings.turned()
         self._listeners.serve(core, app)
         self._console.follow(core)
+        self.parts.follow(core.settings)
         status.forget(self.metrics)
         self.generations.cut_oldest()
         with contextlib.suppress(RecordUnwritable):  # it is counted; each call's record names them

@@ -43,7 +43,9 @@ from gateway.server.hosts import AllowedHosts
 
 if TYPE_CHECKING:
     from gateway.classify.verdicts.answers.reader import Handle
+    from gateway.classify.verdicts.hooks.classifier import HookedClassifier
     from gateway.cluster.node import Node
+    from gateway.pipeline.shadow.mirror import Mirrors
 
 _FETCH_S = 3.0  # for the keys of an issuer that is new; then its tokens are refused until they come
 
@@ -101,6 +103,7 @@ class Core:
         self.scanning = self._scanning()
         self.classifier: Classifier = self.scanning.classifier(self.site.catalog)
         self.callers.scans_are_built(self.classifier.looks_for)
+        self._hooked = self._hooked_classifier()
         self.accounts = Accounts(
             process.log, metrics, clock, self.policy, process.ledger,
             before_dispatch=settings.audit.before_dispatch == "cloud",
@@ -115,7 +118,7 @@ class Core:
         self.shadows = shadows(settings.routing, settings.queue, parts, metrics, clock)
         self.pipeline = Pipeline(
             process.admission,
-            self.classifier,
+            self.classifier if self._hooked is None else self._hooked,
             parts.snapshots,
             parts.entry,
             parts.recovery,
@@ -133,6 +136,7 @@ class Core:
             limits=process.limits,
             shadows=self.shadows,
         )
+        self._mirrors = self._mirrored()
         self.services = Services(
             handle=self._handle(),
             callers=self.callers,
@@ -193,6 +197,35 @@ class Core:
             process.marks,
         )  # fmt: skip
 
+    def _hooked_classifier(self) -> HookedClassifier | None:
+        if not self.settings.hooks:
+            return None
+        # Most gateways have none.
+        from gateway.classify.verdicts.hooks.classifier import HookedClassifier
+
+        answers = self._process.metrics.hook_answers
+        return HookedClassifier(
+            self.classifier,
+            self.settings.hooks,
+            self.site.catalog,
+            self.settings.classify.max_scan_bytes,
+            lambda hook, answer: answers.labels(hook, answer).inc(),
+        )
+
+    def _mirrored(self) -> Mirrors | None:
+        stated = {name: model.mirror for name, model in self.settings.models.items()}
+        if not any(stated.values()):
+            return None
+        from gateway.pipeline.shadow.mirror import Mirror, Mirrors  # most gateways have none
+
+        compared = self._process.metrics.mirrored_calls
+        return Mirrors(
+            self.pipeline.handle,
+            {n: Mirror(m.model, m.share, m.at_once) for n, m in stated.items() if m is not None},
+            lambda model, agreement: compared.labels(model, agreement).inc(),
+            self._process.clock,
+        )
+
     def _names_door(self) -> OnPremBackend | None:
         """The way to the endpoint that looks for names, if one does. One of another zone has no
         on-prem door."""
@@ -219,8 +252,9 @@ class Core:
     def _handle(self) -> Handle:
         """From a call to its answer, which is read where the settings ask for that."""
         answers = self.settings.classify.answers
+        handle = self.pipeline.handle if self._mirrors is None else self._mirrors.handle
         if answers == "off":
-            return self.pipeline.handle
+            return handle
         # Most gateways read none.
         from gateway.accounting.answers import AnswerLog
         from gateway.classify.verdicts.answers.reader import AnswerInspector
@@ -228,7 +262,7 @@ class Core:
         verdicts, finder = self.classifier.answer_verdicts(), self.scanning.full
         report = AnswerLog(self._process.log, self._process.metrics)
         restrict = answers == "restrict"  # guard: C20.setting -> restrict = True
-        return AnswerInspector(self.pipeline.handle, verdicts, finder, restrict, report).handle
+        return AnswerInspector(handle, verdicts, finder, restrict, report).handle
 
     def _sampler(self) -> Sampler:
         telemetry = self.settings.telemetry
@@ -298,6 +332,10 @@ class Core:
         if self._calling is not None:
             await ended([self._calling])
         closing: list[Callable[[], Awaitable[None]]] = []
+        if self._mirrors is not None:
+            closing.append(self._mirrors.aclose)
+        if self._hooked is not None:
+            closing.append(self._hooked.aclose)
         if all(other.scanning is not self.scanning for other in others):
             closing.append(self.scanning.aclose)
         if all(other.site is not self.site for other in others):
@@ -342,4 +380,4 @@ def _hosts(settings: Settings) -> AllowedHosts | None:
     listen = settings.listen
     if not settings.anybody and not listen.allowed_hosts:
         return None
-    return AllowedHosts(listen.host, listen.allowed_hosts)
+    return AllowedHosts(listen.host, listen.allowed_hosts, listen.cors.origins)

@@ -10,6 +10,8 @@ from gateway.accounting.ledger.reading import LedgerReader
 from gateway.app.console import ProcessConsole
 from gateway.app.generation import Core
 from gateway.app.reports import ProcessReports
+from gateway.protocols.http.connection import App
+from gateway.protocols.http.cross_origin import CrossOrigin
 from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import listener_files
 from gateway.protocols.tls import listening
@@ -20,8 +22,9 @@ from gateway.server.dialects.bedrock import front as bedrock
 from gateway.server.dialects.cohere import front as cohere
 from gateway.server.dialects.gemini import front as gemini
 from gateway.server.grpc.front import GrpcFront
-from gateway.server.http import App
+from gateway.server.http import App as FrontsApp
 from gateway.server.kserve import front as kserve
+from gateway.server.kserve import predict
 from gateway.server.openai import front as openai
 
 if TYPE_CHECKING:
@@ -39,22 +42,20 @@ class Listeners:
         self._siblings = siblings
         self._http: HttpServer | None = None
         self._grpc: GrpcFront | None = None
+        self._operators = Operators({}, keys_configured=True)
 
     def app(self, core: Core) -> App:
         services, settings = core.services, core.settings
-        operators = Operators(
-            settings.console.operators, not settings.anybody, core.callers.issued_ids
-        )
         operator = ops.OpsFront(
             services,
             self._reports.render_metrics,
             self._reports.status,
             core.pipeline.explain,
             LedgerReader.from_settings(settings).document,
-            operators.knows,
+            self._operators.knows,
             self._siblings,
         )
-        return App(
+        app = FrontsApp(
             services,
             [
                 anthropic.front(services),  # whose paths are below OpenAI's
@@ -64,13 +65,17 @@ class Listeners:
                 openai.front(services),
                 openai.azure_front(services),
                 kserve.front(services),
-                *self._console.fronts(settings, operators),
+                predict.front(services),
+                *self._console.fronts(settings, self._operators),
                 operator.front(),
             ],
         )
+        cors = settings.listen.cors
+        return CrossOrigin(app, cors) if cors.origins else app
 
     async def start(self, core: Core, http: socket.socket, grpc_port: int) -> int:
         """Take calls. Returns the port of gRPC, which may be 0 to ask for a free one."""
+        self._follow(core)
         tls, shared = listener_files(core.settings), self._siblings is not None
         self._http = HttpServer(self.app(core), None if tls is None else listening(tls))
         self._grpc = GrpcFront(
@@ -84,8 +89,15 @@ class Listeners:
         """New calls come to this generation."""
         assert self._http is not None
         assert self._grpc is not None
+        self._follow(core)
         self._http.serve(app)  # guard: O2.http-newest
         self._grpc.serve(core.services)
+
+    def _follow(self, core: Core) -> None:
+        settings = core.settings
+        self._operators.follow(
+            settings.console.operators, not settings.anybody, core.callers.issued_ids
+        )
 
     def stop(self, drain_s: float) -> asyncio.Future[object]:
         """Accept nothing more. Done once gRPC's calls have ended, or had so long."""

@@ -49,6 +49,7 @@ class ProcessParts:
         """`store`: without one nothing is kept of what calls cost. `worker`: which of several this
         process is. Raises ConfigError."""
         self.metrics = metrics
+        self._store = store
         self.spill = spill_control(settings, clock)
         self.ledger = (
             None if store is None else new_ledger(store, settings, self.spill, metrics, clock)
@@ -88,6 +89,13 @@ class ProcessParts:
             None if worker is None else worker.marks,
             None if siblings is None else siblings.queues,
         )
+
+    def follow(self, settings: Settings) -> None:
+        """Use the secrets of these settings from now on."""
+        if self.collector is not None:
+            self.collector.follow(settings.telemetry)
+        if self._store is not None and settings.ledger.postgres is not None:
+            self._store.follow(settings.ledger.postgres.get_secret_value())
 
     def _scheduler_failed(self, exc: Exception) -> None:
         self.metrics.scheduler_failures.inc()

@@ -1,7 +1,8 @@
 """When the settings file is read again, and what came of it (O2).
 
-On SIGHUP at once, and when the file has changed and stood still for one look: an editor or a copy
-may be at work on it. Whatever is wrong with a new version, the one that serves goes on.
+On SIGHUP at once, and when the file, or one that its references lead to, has changed and stood
+still for one look: an editor or a copy may be at work on it. The commands of references run again
+now and then. Whatever is wrong with a new version, the one that serves goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gateway.accounting.metrics import Metrics
 from gateway.classify import ScannerUnfit
 from gateway.config import ConfigError, Settings
 from gateway.config.changes import changed, needs_restart
-from gateway.core import ambient
+from gateway.core import ambient, yaml_document
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ _MOST_KEYS = 12  # that a line of the log names
 
 Stamp = tuple[int, int, int] | None
 """Of a file: modified, size, inode. None: it cannot be looked at."""
+Stamps = tuple[Stamp, ...]
+"""Of the settings file, and of those that its references lead to."""
 
 
 class SettingsFile:
@@ -35,26 +38,36 @@ class SettingsFile:
     def __init__(self, path: Path, load: Callable[[Path], Settings]) -> None:
         self.path = path
         self._load = load
-        self._stamp: Stamp = None
-        self._digest = b""
+        self._files: tuple[Path, ...] = (path,)
+        self._stamps: Stamps = ()
+        self._digests: tuple[bytes, ...] = ()
+        self.has_commands = False
 
     def read(self) -> Settings:
         """Raises ConfigError. What stood there before it was read is what counts as read: a change
         in this moment is seen at the next look."""
-        self._stamp, self._digest = stamp(self.path), _digest(self.path)
+        files, self.has_commands = yaml_document.sources(self.path)
+        self._files = (self.path, *files)
+        self._stamps, self._digests = self.stamps(), self._current_digests()
         return self._load(self.path)
 
     @property
-    def read_stamp(self) -> Stamp:
-        return self._stamp
+    def read_stamps(self) -> Stamps:
+        return self._stamps
+
+    def stamps(self) -> Stamps:
+        return tuple(map(stamp, self._files))
 
     def differs(self) -> bool:
-        """Whether there is something else in it than what was read last."""
-        now, digest = stamp(self.path), _digest(self.path)
-        if digest == self._digest:
-            self._stamp = now
+        """Whether there is something else in one of them than what was read last."""
+        now = self.stamps()
+        if self._current_digests() == self._digests:
+            self._stamps = now
             return False
         return True
+
+    def _current_digests(self) -> tuple[bytes, ...]:
+        return tuple(map(_digest, self._files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,7 @@ class Reloading:
         self._metrics = metrics
         self._every_s = every_s
         self._requested = asyncio.Event()
+        self._renewed_s = ambient.monotonic_s()
         self.last: LastReload | None = None
 
     def ask(self) -> None:
@@ -98,15 +112,18 @@ class Reloading:
         self._requested.set()
 
     async def run(self) -> None:
-        settling: Stamp = self._file.read_stamp
+        settling = self._file.read_stamps
         while True:
             if await self._wait_for_request():
                 self._requested.clear()
                 await self.reload()
             elif self._current().reload.watch:
-                now = await asyncio.to_thread(stamp, self._file.path)
+                now = await asyncio.to_thread(self._file.stamps)
                 stands, settling = now == settling, now
-                if now == self._file.read_stamp or not stands:  # guard: O2.partial-file minus 2
+                if now == self._file.read_stamps:
+                    await self._renew()
+                    continue
+                if not stands:  # guard: O2.partial-file
                     continue
                 if await asyncio.to_thread(self._file.differs):
                     await self.reload()
@@ -119,10 +136,21 @@ class Reloading:
             return False
         return True
 
-    async def reload(self) -> str:
-        """The result, as the metric has it."""
+    async def _renew(self) -> None:
+        """Run the commands again when that is due."""
+        due_s = self._renewed_s + self._current().reload.commands_s
+        if self._file.has_commands and ambient.monotonic_s() >= due_s:
+            await self.reload(renewing=True)
+
+    async def reload(self, renewing: bool = False) -> str:
+        """The result, as the metric has it. `renewing`: where nothing has changed, nothing is
+        done."""
+        self._renewed_s = ambient.monotonic_s()
         try:
-            self.last = await self._reload()
+            result = await self._reload(renewing)
+            if result is None:
+                return "unchanged"
+            self.last = result
         except ConfigError as exc:  # guard: O2.bad-file ConfigError -> OSError
             lines = str(exc).splitlines()
             for line in lines:
@@ -137,7 +165,7 @@ class Reloading:
         self._metrics.config_reloads.labels(self.last.result).inc()
         return self.last.result
 
-    async def _reload(self) -> LastReload:
+    async def _reload(self, renewing: bool) -> LastReload | None:
         before = self._current()
         after = await asyncio.to_thread(self._file.read)
         fixed = tuple(needs_restart(before, after))
@@ -148,6 +176,8 @@ class Reloading:
             )  # fmt: skip
             return LastReload("needs_restart", ambient.wall_s(), fixed)
         keys = changed(before, after)
+        if renewing and not keys:
+            return None
         # Asked for, it is done though nothing in the file changed: files that it names may have.
         await self._apply(after)
         if not keys:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from gateway.config import ScopeSettings, TenantSettings
 from gateway.core.types import (
@@ -29,6 +30,11 @@ class Caller:
     most_urgent: int = 0  # the smallest priority that its calls can have
     quotas: tuple[Quota, ...] = ()
     name: str = ""  # of its credential; empty where nobody says who calls
+    model_map: Mapping[str, str] = field(default_factory=dict)  # names of its own for models
+
+    def named(self, model: str) -> str:
+        """The model that it gets under this name."""
+        return self.model_map.get(model, model)
 
     def may_use(self, model: str) -> bool:
         return self.models is None or model in self.models
@@ -71,6 +77,7 @@ def caller_from_scope(
         most_urgent=scope.most_urgent_priority,
         quotas=tuple(q for q in quotas if q is not None),
         name=name,
+        model_map=scope.model_map,
     )
 
 

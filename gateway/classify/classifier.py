@@ -302,7 +302,7 @@ class Classifier:
         if clear and complete and request.pseudonymise and self._stays_unmasked(request):
             clear, reason = False, TAINTED
         if not clear:
-            self._taint(request, reason)
+            self.mark_restricted(request, reason)
         return Classification(
             request.id,
             CLEAR if clear else Sensitivity.RESTRICTED,
@@ -325,7 +325,7 @@ class Classifier:
         if reason == "clear" and request.pseudonymise and self._stays_unmasked(request):
             reason = TAINTED
         if reason != "clear":
-            self._taint(request, reason)
+            self.mark_restricted(request, reason)
         return replace(
             classification,
             sensitivity=CLEAR if reason == "clear" else Sensitivity.RESTRICTED,
@@ -364,7 +364,7 @@ class Classifier:
             self._failed(request, failure)
             return True
 
-    def _taint(self, request: InferenceRequest, reason: str) -> None:
+    def mark_restricted(self, request: InferenceRequest, reason: str) -> None:
         if request.explained or request.surrogates:
             return
         try:

@@ -60,6 +60,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_scope(create: argparse.ArgumentParser) -> None:
     many: dict[str, Any] = {"action": "append", "metavar": "NAME", "default": None}
     create.add_argument("--models", **many, help="may use this model, and no other; repeatable")
+    create.add_argument(
+        "--model-map", type=_named_model, action="append", metavar="NAME=MODEL", default=None,
+        help="gets this model by a name of its own; repeatable",
+    )  # fmt: skip
     create.add_argument("--placement", choices=("onprem", "any"), help="onprem: its calls stay")
     create.add_argument("--spill", choices=("never", "allow"), help="never: its calls stay")
     create.add_argument(
@@ -80,6 +84,13 @@ def _add_scope(create: argparse.ArgumentParser) -> None:
     create.add_argument("--requests-per-minute", type=float, metavar="N", help="then 429")
     create.add_argument("--tokens-per-minute", type=float, metavar="N", help="in and out; then 429")
     create.add_argument("--max-concurrent", type=int, metavar="N", help="calls at once; then 429")
+
+
+def _named_model(text: str) -> tuple[str, str]:
+    name, _, model = text.partition("=")
+    if not name or not model:
+        raise argparse.ArgumentTypeError("write NAME=MODEL")
+    return name, model
 
 
 def run(args: argparse.Namespace) -> int:
@@ -188,6 +199,7 @@ def _show(key: str, key_id: str) -> None:
 def _scope(args: argparse.Namespace) -> str:
     """What was said of it as JSON. Raises ConfigError."""
     given = {name: getattr(args, name) for name in ScopeSettings.model_fields}
+    given["model_map"] = None if args.model_map is None else dict(args.model_map)
     try:
         scope = ScopeSettings.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as exc:

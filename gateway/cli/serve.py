@@ -110,7 +110,7 @@ async def _read_and_serve(args: argparse.Namespace) -> int:
         console.settings_path(args.config),
         lambda path: overridden(console.load_settings(path), overrides),
     )
-    settings = file.read()
+    settings = await asyncio.to_thread(file.read)  # which may run commands
     coredumps.forbid()
     place: WorkerPlace | None = args.worker
     number = None if place is None else place.number

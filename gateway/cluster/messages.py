@@ -21,11 +21,13 @@ from typing import Any
 
 from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.registry import OPERATIONS
 from gateway.core.reply import (
     Frame,
     GrpcMessage,
     JsonBody,
+    MediaChunk,
     RestBody,
     ServerEvent,
 )
@@ -141,10 +143,14 @@ def _call(head: dict[str, Any], tail: memoryview) -> Forwarded:
 def _pack_payload(payload: Payload) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     if isinstance(payload, DocumentCall):
         body = strictjson.dumps(payload.document)
-        document_head = {"operation": payload.operation.name, "streamed": payload.streamed}
+        described: dict[str, Any] = {
+            "operation": payload.operation.name,
+            "streamed": payload.streamed,
+            "files": [[f.name, f.filename, f.media_type, len(f.content)] for f in payload.files],
+        }
         if payload.translation is not None:
-            document_head["front"] = payload.translation.front
-        return document_head, (body,)
+            described["front"] = payload.translation.front
+        return described, (*[file.content for file in payload.files], body)
     head = {
         "inputs": [
             [t.name, t.datatype, t.shape, len(t.data), dict(t.parameters)] for t in payload.inputs
@@ -161,10 +167,18 @@ def _pack_payload(payload: Payload) -> tuple[dict[str, Any], tuple[bytes, ...]]:
 def _payload(head: dict[str, Any], tail: memoryview) -> Payload:
     streamed = bool(head["streamed"])
     if "operation" in head:
-        document = strictjson.load_object(bytes(tail), _MAX_DEPTH)
+        files, at = [], 0
+        for name, filename, media_type, size in head.get("files", ()):
+            content = bytes(tail[at : at + int(size)])
+            if len(content) != size:
+                raise ValueError("too short")
+            at += size
+            files.append(UploadedFile(str(name), str(filename), str(media_type), content, ""))
+        document = strictjson.load_object(bytes(tail[at:]), _MAX_DEPTH)
         translation = Translation(str(head["front"])) if "front" in head else None
+        operation = OPERATIONS[head["operation"]]
         return DocumentCall(
-            OPERATIONS[head["operation"]], document, streamed, translation=translation
+            operation, document, streamed, translation=translation, files=tuple(files)
         )
     inputs, at = [], 0
     for name, datatype, shape, size, parameters in head["inputs"]:
@@ -202,10 +216,10 @@ class Kind(enum.Enum):
     NOT_OWNER = b"O"  # somebody else decides on these servers
     FAILED = b"X"
     END = b"E"
-    REST, GRPC, JSON, EVENT = b"R", b"M", b"J", b"S"  # frames
+    REST, GRPC, JSON, EVENT, MEDIA = b"R", b"M", b"J", b"S", b"B"  # frames
 
 
-_FRAMES = frozenset({Kind.REST, Kind.GRPC, Kind.JSON, Kind.EVENT})
+_FRAMES = frozenset({Kind.REST, Kind.GRPC, Kind.JSON, Kind.EVENT, Kind.MEDIA})
 
 
 def pack(kind: Kind, *body: bytes) -> bytes:
@@ -216,7 +230,7 @@ def pack_words(kind: Kind, words: object) -> bytes:
     return pack(kind, json.dumps(words, separators=(",", ":")).encode())
 
 
-def pack_frame(frame: RestBody | GrpcMessage | JsonBody | ServerEvent) -> bytes:
+def pack_frame(frame: RestBody | GrpcMessage | JsonBody | MediaChunk | ServerEvent) -> bytes:
     if isinstance(frame, RestBody):
         length = -1 if frame.header_length is None else frame.header_length
         return pack(Kind.REST, _REST.pack(length), frame.body)
@@ -224,6 +238,9 @@ def pack_frame(frame: RestBody | GrpcMessage | JsonBody | ServerEvent) -> bytes:
         return pack(Kind.GRPC, frame.message)
     if isinstance(frame, JsonBody):
         return pack(Kind.JSON, frame.body)
+    if isinstance(frame, MediaChunk):
+        media_type = frame.media_type.encode()
+        return pack(Kind.MEDIA, _LENGTH.pack(len(media_type)), media_type, frame.body)
     name = frame.event.encode()
     return pack(Kind.EVENT, _LENGTH.pack(len(name)), name, frame.data)
 
@@ -244,9 +261,11 @@ def _frame(kind: Kind, body: bytes) -> Frame:
         return GrpcMessage(body)
     if kind is Kind.JSON:
         return JsonBody(body)
-    if kind is Kind.EVENT:
+    if kind in (Kind.EVENT, Kind.MEDIA):
         (length,) = _LENGTH.unpack_from(body)
         at = _LENGTH.size + length
+        if kind is Kind.MEDIA:
+            return MediaChunk(body[at:], body[_LENGTH.size : at].decode())
         return ServerEvent(body[at:], body[_LENGTH.size : at].decode())
     raise UpstreamFailed("the owner of the server answered out of turn")
 

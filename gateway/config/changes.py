@@ -5,6 +5,7 @@ Keys alone are told, never values: secrets are among them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,7 +17,8 @@ _FIXED = (
     "cluster",
     "audit",
     "ledger",
-    "console",
+    "console.enabled",
+    "console.tail",
     "telemetry",
     "log",
     "classify.memory",
@@ -29,11 +31,19 @@ _FIXED = (
 )
 """What sockets, files and processes were opened with: they are the process's, not a policy's."""
 
+_RENEWED = ("telemetry.headers",)
+"""What is below `_FIXED`, and followed by a running gateway nevertheless."""
+
 _SERVER_KEYS = (
     "limits", "queue", "routing", "health", "endpoints", "tls", "models", "undeclared_models",
     "costs",
 )  # fmt: skip
 """What gateways that share servers must agree on while they run."""
+
+_PASSWORD = re.compile(
+    r"(?<=://)(?P<user>[^:@/?]*):[^@/?]*(?=@)|\bpassword=(?:'(?:[^'\\]|\\.)*'|[^\s&]*)"
+)
+"""In a connection string of PostgreSQL, as a URL or as words (libpq, section 34.1.1)."""
 
 _EMBEDDED = ("embedded", "repository", "reload")
 _BUDGETS = ("spill_budget_usd_per_day", "spill_budget_usd_per_month", "spill_budget_usd_total")
@@ -48,7 +58,9 @@ def needs_restart(before: Settings, after: Settings) -> list[str]:
     """Those of them that count from the next start only."""
     keys = changed(before, after)
     fixed = _FIXED if before.cluster is None else (*_FIXED, *_SERVER_KEYS)
-    fixed_keys = [key for key in keys if _below(key, fixed)]
+    fixed_keys = [key for key in keys if _below(key, fixed) and not _below(key, _RENEWED)]
+    if _same_database(before, after):
+        fixed_keys = [key for key in fixed_keys if key != "ledger.postgres"]
     fixed_keys += [key for key in keys if _embedded_differs(key, before, after)]
     fixed_keys += _other_budgets(before, after)
     if after.anybody and not before.anybody:  # guard: O2.keys-gone
@@ -76,6 +88,16 @@ def _inside(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, Section):
         return {name: getattr(value, name) for name in type(value).model_fields}
     return value if isinstance(value, Mapping) else None
+
+
+def _same_database(before: Settings, after: Settings) -> bool:
+    """Whether at most the password for the ledger's database differs."""
+    was, now = (
+        None if its.ledger.postgres is None
+        else _PASSWORD.sub(r"\g<user>", its.ledger.postgres.get_secret_value())
+        for its in (before, after)
+    )  # fmt: skip
+    return was == now
 
 
 def _below(key: str, some: tuple[str, ...]) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from gateway.config import EndpointSettings, Settings, token_encoding
+from gateway.config.providers.prices import ModelPrice
+from gateway.config.sections.models import FieldChanges, ServedBySettings
 from gateway.config.token_encoding import TokenEncoding
 from gateway.core.errors import UnknownModel
 from gateway.core.types import Endpoint, ServedModel, Zone, endpoint_name
@@ -29,6 +32,9 @@ class CatalogModel:
     rows_independent: bool | None = None  # by the operator's word; None: it is tried
     token_encoding: TokenEncoding | None = None  # of ids that callers send in the place of text
     tenants_apart: bool = False  # no request has calls of two
+    split: Mapping[str, float] = field(default_factory=dict)  # shares that other models serve
+    sticky_by_tenant: bool = False  # else by conversation
+    requests: FieldChanges | None = None  # what is changed in its documents before they are read
     canary: bool = False  # small inferences of our own may be sent; never where it is undeclared
 
 
@@ -69,6 +75,9 @@ class Catalog:
                 rows_independent=m.rows_independent,
                 tenants_apart=m.tenants_apart,
                 canary=m.canary,
+                split=m.split,
+                sticky_by_tenant=m.sticky == "tenant",
+                requests=m.requests,
                 token_encoding=token_encoding.load(m.token_encoding) if m.token_encoding else None,
                 inputs=frozenset((*m.inputs, *m.text_inputs)) if m.inputs else frozenset(),
             )
@@ -172,7 +181,6 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
     endpoint = settings.endpoints[endpoint_name(place)]
     cloud, provider = endpoint.zone is Zone.CLOUD, endpoint.provider
     unknown = settings.costs.unknown_usd_per_1k_tokens
-    # guard: B2.unknown-price 0.0 if s.priced or not cloud else unknown -> 0.0 * unknown
     return {
         name: ServedModel(
             model=s.model or name,
@@ -182,12 +190,7 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
             lacks=frozenset((*s.lacks, *(provider.lacks if provider else ()))),
             refuses=provider.refuses if provider else {},
             max_tokens=s.max_tokens,
-            price_usd=s.price_usd or 0.0,
-            price_usd_per_1k_tokens=s.price_usd_per_1k_tokens or 0.0,
-            price_usd_per_1k_input_tokens=s.price_usd_per_1k_input_tokens,
-            price_usd_per_1k_output_tokens=s.price_usd_per_1k_output_tokens,
-            price_usd_per_1k_cached_tokens=s.price_usd_per_1k_cached_tokens,
-            assumed_usd_per_1k_tokens=0.0 if s.priced or not cloud else unknown,
+            **_prices(s, settings.listed_price(name, s), unknown if cloud else 0.0),
             egress_usd_per_gb=endpoint.egress_usd_per_gb if cloud else 0.0,
             gpu_usd_per_hour=0.0 if s.priced or cloud else _gpu_usd_per_hour(place, settings),
         )
@@ -195,3 +198,41 @@ def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
         for at, s in model.placed(name)
         if at == place
     }
+
+
+class _Prices(TypedDict, total=False):
+    """The prices of a `ServedModel`."""
+
+    price_usd: float
+    price_usd_per_1k_tokens: float
+    price_usd_per_1k_input_tokens: float | None
+    price_usd_per_1k_output_tokens: float | None
+    price_usd_per_1k_cached_tokens: float | None
+    price_usd_per_1k_cache_write_tokens: float | None
+    assumed_usd_per_1k_tokens: float
+
+
+def _prices(served: ServedBySettings, listed: ModelPrice | None, unknown_usd: float) -> _Prices:
+    """What the settings state, else what the provider's list has, else `unknown_usd`."""
+    if served.priced:
+        return _Prices(
+            price_usd=served.price_usd or 0.0,
+            price_usd_per_1k_tokens=served.price_usd_per_1k_tokens or 0.0,
+            price_usd_per_1k_input_tokens=served.price_usd_per_1k_input_tokens,
+            price_usd_per_1k_output_tokens=served.price_usd_per_1k_output_tokens,
+            price_usd_per_1k_cached_tokens=served.price_usd_per_1k_cached_tokens,
+            price_usd_per_1k_cache_write_tokens=served.price_usd_per_1k_cache_write_tokens,
+        )
+    if listed is None:
+        # guard: B2.unknown-price -> return {}
+        return _Prices(assumed_usd_per_1k_tokens=unknown_usd)
+    return _Prices(
+        price_usd_per_1k_input_tokens=listed.input / 1000,
+        price_usd_per_1k_output_tokens=listed.output / 1000,
+        price_usd_per_1k_cached_tokens=_per_1k(listed.cached),
+        price_usd_per_1k_cache_write_tokens=_per_1k(listed.cache_write),
+    )
+
+
+def _per_1k(per_million: float | None) -> float | None:
+    return None if per_million is None else per_million / 1000

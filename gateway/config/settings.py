@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ from pydantic import Field, model_validator
 
 from gateway.config import external_addresses
 from gateway.config.endpoint_kinds import KINDS
+from gateway.config.providers.prices import ModelPrice
 from gateway.config.section import Contradiction, Name, Section, known
 from gateway.config.sections.audit import AuditSettings
 from gateway.config.sections.callers import (
@@ -20,18 +22,25 @@ from gateway.config.sections.callers import (
     ScopeSettings,
     TenantSettings,
 )
-from gateway.config.sections.classify import ClassifySettings
+from gateway.config.sections.classify import ClassifySettings, HookName, HookSettings
 from gateway.config.sections.cluster import ClusterSettings
 from gateway.config.sections.console import ConsoleSettings
 from gateway.config.sections.costs import CostSettings, LedgerSettings
 from gateway.config.sections.endpoints import EndpointSettings, TlsSettings
 from gateway.config.sections.health import HealthSettings
 from gateway.config.sections.listen import LimitSettings, ListenSettings
-from gateway.config.sections.models import ModelSettings, check_served_by
+from gateway.config.sections.models import (
+    ModelSettings,
+    ServedBySettings,
+    check_mirrors,
+    check_served_by,
+    check_splits,
+)
 from gateway.config.sections.registries import RegistrySettings
 from gateway.config.sections.reload import ReloadSettings
 from gateway.config.sections.routing import QueueSettings, RoutingSettings
 from gateway.config.sections.telemetry import LogSettings, TelemetrySettings
+from gateway.core.ambient import wall_s
 from gateway.core.types import STRICTNESS, Zone
 
 ISSUED_PREFIX = "sk-spw-"
@@ -42,6 +51,9 @@ class Settings(Section):
     listen: ListenSettings = ListenSettings()
     limits: LimitSettings = LimitSettings()
     classify: ClassifySettings = ClassifySettings()
+    hooks: dict[HookName, HookSettings] = Field(
+        {}, description="services of yours that are asked about calls, and can only tighten"
+    )
     queue: QueueSettings = QueueSettings()
     routing: RoutingSettings = RoutingSettings()
     health: HealthSettings = HealthSettings()
@@ -78,6 +90,8 @@ class Settings(Section):
     def _consistent(self) -> Settings:
         for name, model in self.models.items():
             check_served_by(name, model, self.endpoints)
+        check_splits(self.models)
+        check_mirrors(self.models, self.endpoints)
         self._check_keys()
         self._check_issuers()
         self._check_certificates()
@@ -98,6 +112,11 @@ class Settings(Section):
         listen = self.listen
         if listen.http_port and listen.http_port == listen.grpc_port:
             raise Contradiction(("listen", "grpc_port"), "is the http_port too; give it its own")
+        if self.anybody and "*" in listen.cors.origins:  # guard: S18.keyless-wildcard
+            raise Contradiction(
+                ("listen", "cors", "origins"),
+                "any page could call without a key; name the origins, or configure keys",
+            )
         # guard: M5.loopback-only
         if self.anybody and not listen.exposed and not external_addresses.is_loopback(listen.host):
             raise Contradiction(
@@ -119,6 +138,14 @@ class Settings(Section):
             for name, its in self.endpoints.items()
             for place in (name, *further.get(name, ()))
         }
+
+    def listed_price(self, model: str, served: ServedBySettings) -> ModelPrice | None:
+        """Of a model in the cloud without a stated price, what its provider's list has today."""
+        endpoint = self.endpoints[served.endpoint]
+        table = None if endpoint.provider is None else endpoint.provider.prices
+        if served.priced or table is None or endpoint.zone is not Zone.CLOUD:
+            return None
+        return table.price(served.model or model, datetime.fromtimestamp(wall_s(), UTC).date())
 
     def aliases(self) -> dict[str, str]:
         """The model behind each alias."""
@@ -160,6 +187,12 @@ class Settings(Section):
                 if self.undeclared_models == "refuse" and model not in self.models:
                     raise Contradiction(
                         ("keys", name, "models", i), f"no model {model!r}; {known(self.models)}"
+                    )
+            for name_there, model in key.model_map.items():
+                if self.undeclared_models == "refuse" and model not in self.models:
+                    raise Contradiction(
+                        ("keys", name, "model_map", name_there),
+                        f"no model {model!r}; {known(self.models)}",
                     )
             if key.mask_answers and self.classify.answers == "off":
                 raise Contradiction(

@@ -216,6 +216,12 @@ class Unverifiable(Shed):
     grpc_status, reason = "UNAVAILABLE", "credential_unverifiable"
 
 
+class HookFailed(Shed):
+    """A hook of the operator's that is to be asked gave no answer."""
+
+    grpc_status, reason = "UNAVAILABLE", "hook_failed"
+
+
 class DeadlineUnmeetable(Shed):
     reason = "deadline_unmeetable"
 

@@ -34,6 +34,14 @@ class JsonBody:
     body: bytes = field(repr=False)
 
 
+@value
+class MediaChunk:
+    """Some bytes of an answer that is no JSON, in their order."""
+
+    body: bytes = field(repr=False)
+    media_type: str  # of the whole answer
+
+
 class ServerEvent(NamedTuple):
     """One server-sent event of an OpenAI stream; `data` without the framing."""
 
@@ -87,7 +95,7 @@ def _event(text: bytes) -> ServerEvent:
     return ServerEvent(data.replace(b"\ndata: ", b"\n"), kind)
 
 
-Frame = RestBody | GrpcMessage | JsonBody | ServerEvent | ServerEvents
+Frame = RestBody | GrpcMessage | JsonBody | MediaChunk | ServerEvent | ServerEvents
 
 
 T = TypeVar("T")
@@ -228,3 +236,10 @@ class InferenceReply:
 
     placement: Placement
     frames: FrameSource
+
+
+@value
+class MediaReply(InferenceReply):
+    """One whose frames are chunks of a sound or a text."""
+
+    media_type: str

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.spec import CapabilityNeed, OperationSpec
 from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
@@ -148,6 +149,7 @@ class DocumentCall:
     size: int = field(default=0, compare=False)  # bytes that it came as, if it is large
     inexact: bool = False  # of token ids that do not say the text as it was written
     translation: Translation | None = None  # where its caller speaks another API
+    files: tuple[UploadedFile, ...] = field(default=(), repr=False)
     json_bytes: int = field(default=0, init=False, compare=False)
     """Of `document` as JSON without spaces, where its reader has counted them; else 0, as in a copy
     with another document."""
@@ -284,6 +286,7 @@ class ServedModel:
     price_usd_per_1k_input_tokens: float | None = None
     price_usd_per_1k_output_tokens: float | None = None
     price_usd_per_1k_cached_tokens: float | None = None
+    price_usd_per_1k_cache_write_tokens: float | None = None
     assumed_usd_per_1k_tokens: float = 0.0  # where no price is stated; counted, not ranked by
     egress_usd_per_gb: float = 0.0
     gpu_usd_per_hour: float = 0.0  # of the whole server, while it has calls
@@ -357,13 +360,15 @@ class Decision:
 
 @value
 class Usage:
-    """Tokens of one call. `cached_tokens` are a part of the input, `reasoning_tokens` of the
+    """Tokens of one call. `cached_tokens`, which the provider had in its cache, and
+    `cache_write_tokens`, which it put there, are parts of the input, `reasoning_tokens` of the
     output."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 @value

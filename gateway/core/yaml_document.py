@@ -1,6 +1,7 @@
 """A YAML file as a document whose every value knows its line, its references resolved.
 
-`${NAME}` stands for a variable of the environment and `${file:PATH}` for what is in a file.
+`${NAME}` stands for a variable of the environment, `${file:PATH}` for what is in a file and, where
+a secret stands, `${command:PROGRAM ARGUMENT...}` for what a program prints.
 Ambiguities that YAML allows are refused: a key that stands twice, tags, a value
 that holds itself.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,21 @@ from typing import Any
 import yaml
 
 from gateway.core.config_error import ConfigError as ConfigError
+from gateway.core.process import references
+from gateway.core.process.references import COMMAND, FILE, References, Unresolved
 
 Where = Sequence[int | str]
 """The keys and indexes that lead to a value."""
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|file:[^}]+)\}")
+_REFERENCE = re.compile(rf"\$\{{([A-Za-z_][A-Za-z0-9_]*|(?:{FILE}|{COMMAND})[^}}]+)\}}")
+_FORMS = "${NAME}, ${file:PATH} or ${command:PROGRAM ARGUMENT...}"
+_ENVIRONMENT = ("reload", "environment")
 _SECRETS = frozenset(
     {"key", "api_key", "access_key", "secret_key", "session_token", "client_secret"}
 )
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+_CONNECTIONS = frozenset({"postgres"})  # which may hold a secret, and need not be a reference
+_SECRET_MAPPINGS = frozenset({"headers", "query"})
+_SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 _SCALARS = tuple(f"tag:yaml.org,2002:{t}" for t in ("bool", "int", "float"))
 _TEXTS = tuple(f"tag:yaml.org,2002:{t}" for t in ("str", "timestamp", "value"))
 _NULL = "tag:yaml.org,2002:null"
@@ -81,11 +88,54 @@ def parse(text: str, name: str) -> ConfigFile:
         raise ConfigError(f"{name}:1: the file is empty; it needs at least endpoints and models")
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{name}:1: the file must be a mapping of settings")
-    reader = _YamlReader(name)
+    reader = _YamlReader(name, References(_environment(root, name)))
     document = reader.value(root)
     if reader.problems:
         raise ConfigError("\n".join(reader.problems))
     return ConfigFile(name, root, document)
+
+
+def is_secret_name(name: str) -> bool:
+    """Of a header or a query parameter, whether its value is a secret by its name."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def sources(path: Path) -> tuple[tuple[Path, ...], bool]:
+    """The files that the references of a settings file lead to, and whether it has commands; of a
+    file that cannot be read, none."""
+    try:
+        text = path.read_text("utf-8")
+        root = _compose(text, str(path))
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return (), False
+    named = _REFERENCE.findall(text)
+    files = [Path(name.removeprefix(FILE)) for name in named if name.startswith(FILE)]
+    environment = _environment_file(root)
+    return (
+        (*files, *([] if environment is None else [environment])),
+        any(name.startswith(COMMAND) for name in named),
+    )
+
+
+def _environment(root: yaml.Node, name: str) -> Mapping[str, str]:
+    """What `${NAME}` is looked up in. Raises ConfigError."""
+    path = _environment_file(root)
+    if path is None:
+        return os.environ
+    try:
+        return references.variables(path)
+    except Unresolved as exc:
+        raise ConfigError(f"{name}:1: {'.'.join(_ENVIRONMENT)}: {exc}") from None
+
+
+def _environment_file(root: yaml.Node | None) -> Path | None:
+    node = root
+    for part in _ENVIRONMENT:
+        step = None if node is None else _step(node, part)
+        node = None if step is None else step[0]
+    if isinstance(node, yaml.ScalarNode) and node.tag in _TEXTS and node.value:
+        return Path(node.value)
+    return None
 
 
 def _compose(text: str, name: str) -> yaml.Node | None:
@@ -105,9 +155,10 @@ def _compose(text: str, name: str) -> yaml.Node | None:
 class _YamlReader:
     """Nodes in, values out; what is wrong is collected with its line."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, references: References) -> None:
         self.problems: list[str] = []
         self._name = name
+        self._references = references
         self._constructor = yaml.constructor.SafeConstructor()
         self._inside: set[int] = set()
         self._visited: set[int] = set()
@@ -138,7 +189,7 @@ class _YamlReader:
         mapping = {}
         for name, value in node.value:
             if isinstance(name, yaml.ScalarNode):
-                secret = key == "headers" and bool(_SECRET_HEADER.search(name.value))
+                secret = key in _SECRET_MAPPINGS and is_secret_name(name.value)
                 mapping[name.value] = self.value(value, name.value, secret)
             else:
                 self._wrong(name, key, "its keys must be names, not lists or mappings")
@@ -184,31 +235,40 @@ class _YamlReader:
         if secret and not _REFERENCE.fullmatch(text):
             self._wrong(
                 node, key,
-                "secrets stand in the environment or in a file; write ${NAME} or ${file:PATH}",
+                "secrets stand in the environment or in a file, or a command prints them; "
+                f"write {_FORMS}",
             )  # fmt: skip
             return ""
         if "${" in _REFERENCE.sub("", text):
-            self._wrong(node, key, "write a reference as ${NAME} or ${file:PATH}")
+            self._wrong(node, key, f"write a reference as {_FORMS}")
             return ""
         known = len(self.problems)
-        text_value = _REFERENCE.sub(lambda match: self._referenced(match[1], node, key), text)
+        commands = secret or key in _CONNECTIONS
+        text_value = _REFERENCE.sub(
+            lambda match: self._referenced(match[1], node, key, commands), text
+        )
         if not secret:
             return text_value
         if not text_value.strip() and len(self.problems) == known:
-            self._wrong(node, key, f"the secret behind {text} is empty")
+            self._wrong(node, key, f"the secret behind {_shown(text)} is empty")
         return text_value.strip()
 
-    def _referenced(self, what: str, node: yaml.Node, key: str) -> str:
-        if what.startswith("file:"):
-            try:
-                return Path(what[5:]).read_text("utf-8").strip()
-            except (OSError, UnicodeDecodeError, ValueError):
-                self._wrong(node, key, f"the file {what[5:]} cannot be read")
-                return ""
-        if what not in os.environ:
-            self._wrong(node, key, f"the environment has no variable {what}")
-        return os.environ.get(what, "")
+    def _referenced(self, what: str, node: yaml.Node, key: str, commands: bool) -> str:
+        # guard: T5.command-place
+        if what.startswith(COMMAND) and not commands:
+            self._wrong(node, key, "commands are run for secrets alone; write the value itself")
+            return ""
+        try:
+            return self._references.value(what)
+        except Unresolved as exc:
+            self._wrong(node, key, str(exc))
+            return ""
 
     def _wrong(self, node: yaml.Node, key: str, problem: str) -> None:
         at = f"{key}: " if key else ""
         self.problems.append(f"{self._name}:{node.start_mark.line + 1}: {at}{problem}")
+
+
+def _shown(reference: str) -> str:
+    """For messages: arguments of commands may be secret."""
+    return "its command" if reference.startswith(f"${{{COMMAND}") else reference

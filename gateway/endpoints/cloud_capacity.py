@@ -7,14 +7,32 @@ outage starts slowly, and one whose breaker is half open takes a probe alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Final, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
+from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.types import InferenceRequest, Zone
 from gateway.endpoints.state import EndpointState, ModelState, unavailable_why
 
 _RECHECK_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
+
+_NAME: Final = itemgetter(0)
+
+
+class QuotaSource(Protocol):
+    exhausted: Callable[[float], None] | None
+
+
+@runtime_checkable
+class ReadsQuota(Protocol):
+    """A connector whose answers say what is left of its provider's limits."""
+
+    quota: QuotaSource
 
 
 class Clouds:
@@ -23,6 +41,7 @@ class Clouds:
         states: Mapping[str, EndpointState],
         model_state: Callable[[str, str], ModelState],
         clock: Clock,
+        catalog: Catalog,
     ) -> None:
         self._states = states
         self._model_state = model_state
@@ -38,6 +57,11 @@ class Clouds:
             for name, state in states.items()
             if state.settings.zone is Zone.CLOUD
         }
+        self._sharing = _sharing(states, self._limits, catalog)
+        for name in self._limits:
+            connector = states[name].connector
+            if isinstance(connector, ReadsQuota):
+                connector.quota.exhausted = partial(self.close, name)
 
     def __contains__(self, name: str) -> bool:
         return name in self._limits
@@ -52,6 +76,18 @@ class Clouds:
     def closed_s(self, name: str) -> float:
         """Seconds for which an endpoint takes nothing, as it said; 0 on the premises."""
         return self._limits[name].closed_s if name in self._limits else 0.0
+
+    def close(self, name: str, wait_s: float) -> None:
+        """The endpoint takes nothing for so long, nor do others with its credential and a model of
+        it: they have one limit at the provider."""
+        for other in self._sharing[name]:
+            self._limits[other].close(wait_s)
+
+    def refused(self, name: str, sent_s: float, retry_after_s: float | None) -> None:
+        """It said that it takes no more, to a call that was sent then."""
+        limit = self._limits[name]
+        limit.refused(sent_s, self._states[name].in_flight, retry_after_s)
+        self.close(name, limit.closed_s)
 
     def takes_another(self, name: str, model: str) -> bool:
         """Whether there is room, with what is there and what it can take."""
@@ -131,6 +167,31 @@ class Clouds:
 
     def _out(self, name: str, model: str) -> bool:
         return bool(unavailable_why(self._states[name], self._model_state(name, model)))
+
+
+def _sharing(
+    states: Mapping[str, EndpointState], places: Collection[str], catalog: Catalog
+) -> dict[str, tuple[str, ...]]:
+    """The places that have one limit at their provider, by each of them."""
+
+    def account(name: str) -> tuple[object, ...]:
+        its = states[name].settings
+        host = urlsplit(its.url or f"//{its.grpc}").netloc
+        return host, its.api_key, its.credential, tuple(sorted(its.headers.items(), key=_NAME))
+
+    def models(name: str) -> frozenset[str]:
+        known = catalog.endpoints.get(name)
+        return frozenset(s.model for s in known.models.values()) if known else frozenset()
+
+    accounts = {name: (account(name), models(name)) for name in places}
+    return {
+        name: tuple(
+            other
+            for other, (theirs, served) in accounts.items()
+            if other == name or (theirs == own and served & its)
+        )
+        for name, (own, its) in accounts.items()
+    }
 
 
 def _limit(state: EndpointState, clock: Clock) -> AdaptiveLimit:

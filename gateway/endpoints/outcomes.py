@@ -14,6 +14,7 @@ from gateway.core.errors import (
     ModelFailed,
     UpstreamBusy,
     UpstreamError,
+    UpstreamFailed,
     UpstreamGivenUp,
     UpstreamSilent,
 )
@@ -155,11 +156,12 @@ class Outcomes:
         """How many calls an endpoint in the cloud takes, as its failures say."""
         if name not in self._clouds:
             return
-        limit, in_flight = self._clouds.limit(name), self._states[name].in_flight
         if isinstance(error, UpstreamBusy):
-            limit.refused(sent_s, in_flight, error.retry_after_s)
+            self._clouds.refused(name, sent_s, error.retry_after_s)
         elif isinstance(error, DeadlineExceeded):
-            limit.late(sent_s, in_flight)
+            self._clouds.limit(name).late(sent_s, self._states[name].in_flight)
+        elif isinstance(error, UpstreamFailed) and error.retry_after_s:
+            self._clouds.close(name, error.retry_after_s)
 
     def outlasted(self, endpoint: Endpoint, request: InferenceRequest, waited_s: float) -> None:
         """The call's budget ran out: an answer would have taken longer."""

@@ -35,6 +35,8 @@ _READ: Final = frozenset(
 """Reasons of a verdict that is known: from a whole scan, a label, the call before it, or the
 operator's word."""
 
+_HOOK: Final = "hook:"
+
 
 class Pseudonyms(Protocol):
     async def instead(
@@ -101,7 +103,7 @@ class DecisionMaker:
         account: CallAccount | None = None,
     ) -> Decision:
         """`account`: of a call that is to be sent, which shadows may see."""
-        if self._block_unknown and classification.reason not in _READ:
+        if self._block_unknown and not _was_read(classification.reason):
             raise Forbidden(
                 "this call could not be read for personal data and is refused",
                 reason="unknown_blocked",
@@ -157,6 +159,10 @@ class DecisionMaker:
         except GatewayError:
             return False
         return decision.attempts[0].zone is CLOUD
+
+
+def _was_read(reason: str) -> bool:
+    return reason in _READ or reason.startswith(_HOOK)
 
 
 @dataclass(frozen=True, slots=True)

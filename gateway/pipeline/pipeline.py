@@ -15,7 +15,7 @@ from gateway.core.errors import (
     NoEligibleEndpoint,
     OnpremUnavailable,
 )
-from gateway.core.reply import InferenceReply, OneFrame, Placement
+from gateway.core.reply import InferenceReply, MediaChunk, MediaReply, OneFrame, Placement
 from gateway.core.types import Decision, InferenceRequest, Outcome
 from gateway.pipeline.accounts import Accounts
 from gateway.pipeline.admission import Admission
@@ -212,7 +212,11 @@ class Pipeline:
             attempt.endpoint.kind,
         )
         reply = InferenceReply(placement, frames)
-        return instead.restored(reply) if instead is not None and streamed else reply
+        if not streamed:
+            return reply
+        if isinstance(attempt.first, MediaChunk):
+            return MediaReply(placement, frames, attempt.first.media_type)
+        return reply if instead is None else instead.restored(reply)
 
 
 async def _restored(

@@ -24,8 +24,12 @@ class OriginNotAllowed(RequestRejected):
 
 
 class AllowedHosts:
-    def __init__(self, listen_host: str, allowed: Iterable[str]) -> None:
-        """`allowed`: names and addresses besides the loopback's and the listener's, no ports."""
+    def __init__(
+        self, listen_host: str, allowed: Iterable[str], origins: Iterable[str] = ()
+    ) -> None:
+        """`allowed`: names and addresses besides the loopback's and the listener's, no ports;
+        `origins`: of pages that may call all the same."""
+        self._origins = frozenset(origins)
         self._names = {_plain(name) for name in (listen_host, *allowed)} - _ANY_ADDRESS
 
     def check(self, host: str, origin: str | None, local: str | None) -> None:
@@ -36,7 +40,9 @@ class AllowedHosts:
                 "host: is none of this gateway's names; without keys it answers to loopback names "
                 "and to those of listen.allowed_hosts"
             )
-        if origin is not None and not self._is_ours(_origin_host(origin), local):
+        if origin is None or origin in self._origins:
+            return
+        if not self._is_ours(_origin_host(origin), local):
             raise OriginNotAllowed("origin: pages of other sites may not call without a key")
 
     def _is_ours(self, name: str, local: str | None) -> bool:

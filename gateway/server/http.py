@@ -216,14 +216,10 @@ def no_call(path: str) -> Call | None:
     return None
 
 
-def _no_claim(head: HttpHead) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Front:
     """One protocol: its inference calls, its other routes, and the shape of its errors for every
-    path below `prefix`."""
+    path of its own."""
 
     prefix: str
     protocol: str
@@ -231,14 +227,20 @@ class Front:
     error_response: ErrorResponse
     call: Callable[[str], Call | None] = no_call
     """What answers a POST to this path, if that is an inference call."""
-    claims: Callable[[HttpHead], bool] = _no_claim
-    """Whether errors have its shape on a path that is not below `prefix`."""
+    owns: Callable[[HttpHead], bool] | None = None
+    """Whether the path of a head is its own, where that is not told by `prefix`."""
+
+    def has(self, head: HttpHead) -> bool:
+        prefix, path = self.prefix, head.path
+        if self.owns is not None:
+            return self.owns(head)
+        return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
 
 class App:
-    """All fronts, as what the server calls for each exchange. An error has the shape of the first
-    front that claims the path or whose prefix fits, or of the last: the one with the routes of
-    operations, and the prefix ""."""
+    """All fronts, as what the server calls for each exchange. An error has the shape of the front
+    that the path is of, of several that with the longest prefix, or of the last: the one with the
+    routes of operations, and the prefix ""."""
 
     def __init__(self, services: Services, fronts: Sequence[Front]) -> None:
         self._services = services
@@ -326,11 +328,8 @@ class App:
     def _refuse(self, error: GatewayError, exchange: HttpExchange) -> None:
         if exchange.started:  # what has begun can only be cut
             return
-        head = exchange.head
-        front = next(
-            (f for f in self._fronts if f.claims(head) or _below(head.path, f.prefix)),
-            self._fronts[-1],
-        )
+        own = [front for front in self._fronts if front.has(exchange.head)]
+        front = max(own, key=lambda each: len(each.prefix), default=self._fronts[-1])
         self._services.on_error(front.protocol, error.reason)
         if exchange.arrival is None:
             exchange.arrival = intake.arrive(_unambiguous(exchange), self._services)
@@ -367,10 +366,6 @@ class _Routes(Router):
 
 def _other_methods(allowed: set[str]) -> MethodNotAllowed:
     return MethodNotAllowed("Method Not Allowed: this route has other methods", allowed)
-
-
-def _below(path: str, prefix: str) -> bool:
-    return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
 
 def _unambiguous(exchange: HttpExchange) -> Mapping[str, str]:

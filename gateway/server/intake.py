@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import methodcaller
 
 from gateway.auth import Caller
+from gateway.auth.model_split import serving_model
 from gateway.config import LimitSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
@@ -172,6 +173,8 @@ class CallDefaults:
         """The neutral request. Raises RequestRejected (400), UnknownModel (404)."""
         services, caller, model, trace = self._services, self._caller, self.model, UNTRACED
         budget_s, labelled = self._budget_s, self._labelled
+        if model.split:
+            model = serving_model(services.catalog, model, caller, payload, arrival.request_id)
         if isinstance(payload, TensorCall):
             labels.check_parameters(payload)
             if model.tensors_clear:

@@ -29,10 +29,11 @@ from gateway.server.dialects.anthropic import front as anthropic
 from gateway.server.dialects.bedrock import front as bedrock
 from gateway.server.dialects.cohere import front as cohere
 from gateway.server.dialects.gemini import front as gemini
+from gateway.server.dialects.head import read_call
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
-from gateway.server.openai.documents import read
+from gateway.server.openai.documents import described_files, read
 
 _EXPLAINED_BYTES = 2 * 1024 * 1024
 _DIALECTS = {
@@ -201,16 +202,17 @@ def described(
     caller = intake.identify(headers, services, names)
     payload: Payload
     if (operation := by_path().get(path)) is not None:
-        model, payload = read(operation, body, services.catalog)
+        model, payload = read(operation, body, services.catalog, caller=caller)
+        payload = replace(payload, files=described_files(operation))
         protocol = WireProtocol.OPENAI
-    elif (translated := _translated(path, body, services)) is not None:
+    elif (translated := _translated(path, body, services, caller)) is not None:
         protocol, model, payload = translated
     else:
         infers = infer_path(route_path(path.encode("ascii", "replace")))
         if infers is None:
             raise RequestRejected("path: must be a /v1 route or /v2/models/<model>/infer")
         name, version = infers
-        model = services.catalog.find(name)
+        model = services.catalog.find(caller.named(name))
         call = rest.decode_request(strictjson.dumps(body), None, services.limits.max_json_depth)
         payload = replace(call, version=version)
         protocol = WireProtocol.KSERVE_REST
@@ -218,13 +220,13 @@ def described(
 
 
 def _translated(
-    path: str, body: dict[str, Any], services: Services
+    path: str, body: dict[str, Any], services: Services, caller: Caller
 ) -> tuple[WireProtocol, CatalogModel, DocumentCall] | None:
     """The call of a front of another API; None: the path is none of theirs."""
-    labels.check_document(body)
     for protocol, front in _DIALECTS.items():
-        if (made := front(path, body, services.catalog)) is not None:
-            return protocol, *made
+        if (translated := front(path, body)) is not None:
+            labels.check_document(body)
+            return protocol, *read_call(translated, services.catalog, 0, caller)
     return None
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.auth.caller import ANYONE
+from gateway.config.model_catalog import Catalog
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.dialects.openai import spoken
 from gateway.core.reply import Frame, Receiver, ServerEvents
@@ -34,6 +35,7 @@ from gateway.server.dialects.cohere.events import ChatWriter
 from gateway.server.dialects.gemini import front as gemini
 from gateway.server.dialects.gemini.answers import response
 from gateway.server.dialects.gemini.events import GenerateWriter
+from gateway.server.dialects.head import TranslatedBody, read_call
 from gateway.server.dialects.stream import StreamWriter, TranslatedBytes
 from gateway.server.openai.documents import read
 from gateway.server.openai.events import EventBytes
@@ -67,7 +69,7 @@ class _OtherApi:
     path: str
     sent: Callable[[list[Document], str], Document]
     """Of the turns of a chat and its instructions."""
-    described: Callable[[str, Document, Catalog], tuple[CatalogModel, DocumentCall] | None]
+    described: Callable[[str, Document], TranslatedBody | None]
     whole: Callable[[bytes], bytes]
     writer: Callable[[], StreamWriter]
 
@@ -172,9 +174,9 @@ def _chat(body: bytes, catalog: Catalog) -> DocumentCall:
 
 
 def _call(api: _OtherApi, body: bytes, catalog: Catalog) -> DocumentCall:
-    described = api.described(api.path, strictjson.load_object(body), catalog)
+    described = api.described(api.path, strictjson.load_object(body))
     assert described is not None
-    return described[1]
+    return read_call(described, catalog, 0, ANYONE)[1]
 
 
 def _opened(call: DocumentCall) -> bytes:

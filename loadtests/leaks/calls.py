@@ -98,15 +98,22 @@ class Calls:
 
     def _tensors(self, where: str, words: str, note: str) -> tuple[str, bytes, dict[str, str]]:
         model = self._model("infer")
+        document: dict[str, Any]
         if where.startswith("gRPC"):
             return "", _grpc_message(model, where, (words, note)), {}
+        if where == "generate":
+            document = {"text": words, "parameters": {"remark": note}}
+            return f"/v2/models/{model}/generate", json.dumps(document).encode(), {}
+        if where == "predict":
+            rows = json.dumps({"instances": [words, note]}).encode()
+            return f"/v1/models/{model}:predict", rows, {}
         path = f"/v2/models/{model}/infer"
         if where == "REST binary":
             head, tail = _binary((words, note))
             length = {"inference-header-content-length": str(len(head))}
             return path, head + tail, {**length, "content-type": "application/octet-stream"}
         texts = [words, note] if where == "REST text" else [note, "and on"]
-        document: dict[str, Any] = {"inputs": [_tensor(data=texts)]}
+        document = {"inputs": [_tensor(data=texts)]}
         if where == "REST id":
             document["id"] = words
         if where == "REST parameter":

@@ -201,5 +201,8 @@ FIELDS: Mapping[str, tuple[str, Field]] = {
         "responses", lambda t, r: {"input": f"(note {r})", "instructions": t},
     ),
 }  # fmt: skip
-TENSORS = ("REST text", "REST binary", "REST id", "REST parameter", "gRPC raw", "gRPC contents")
-"""Where a text may stand in an Open Inference Protocol call."""
+TENSORS = (
+    "REST text", "REST binary", "REST id", "REST parameter", "gRPC raw", "gRPC contents",
+    "generate", "predict",
+)  # fmt: skip
+"""Where a text may stand in a call of tensors."""

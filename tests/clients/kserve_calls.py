@@ -53,6 +53,25 @@ async def rest(url: str) -> dict[str, Any]:
             await client.infer(url, request(False), model_name="nonesuch")
         except Exception as exc:  # noqa: BLE001 - whatever the client raises is what we report
             given["unknown"] = str(exc)
+        given |= await first_protocol(url)
+        return given
+    finally:
+        await client.close()
+
+
+async def first_protocol(url: str) -> dict[str, Any]:
+    client = InferenceRESTClient(RESTConfig(protocol="v1", retries=0, timeout=10))
+    try:
+        row = {"INPUT0": FIRST[0].tolist(), "INPUT1": SECOND[0].tolist()}
+        answer = await client.infer(url, {"instances": [row, row]}, model_name="simple")
+        given = {
+            "predictions": answer["predictions"],
+            "first_ready": await client.is_model_ready(url, "simple"),
+        }
+        try:
+            await client.explain(url, "simple", {"instances": [row]})
+        except Exception as exc:  # noqa: BLE001 - whatever the client raises is what we report
+            given["explained"] = str(exc)
         return given
     finally:
         await client.close()

@@ -35,3 +35,7 @@ def test_the_client_is_served(given: dict[str, Any]) -> None:
     for kind in ("json", "binary"):
         assert given[kind] == {"OUTPUT0": SUM, "OUTPUT1": DIFFERENCE}
     assert "unknown model" in given["unknown"]
+    if "predictions" in given:
+        assert given["predictions"] == [{"OUTPUT0": SUM, "OUTPUT1": DIFFERENCE}] * 2
+        assert given["first_ready"] is True
+        assert "not offered" in given["explained"]

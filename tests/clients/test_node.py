@@ -36,6 +36,7 @@ OPENAI: dict[str, Any] = {
     "tools": ["trams", {"stop": "Main"}, "Four or seven."],
     "structured": TRAM,
     "stream": {"text": HELLO, "several": True},
+    "responses": {"text": HELLO, "status": "completed", "several": True},
     "unknown_model": ["NotFoundError", 404, "model_not_found"],
     "refused": ["BadRequestError", 400],
     "retried": HELLO,
@@ -64,6 +65,7 @@ SDKS = {
     "anthropic": ANTHROPIC,
     "vercel chat": VERCEL,
     "vercel messages": VERCEL,
+    "vercel responses": VERCEL,
 }
 """The name of a script, and of the API of which it is to make use if there are several."""
 

@@ -28,6 +28,8 @@ def house(
     classify = {"documents": "read", "budget_ms": 20_000}
     document = settings(outside, scratch, [], ["scribe"], classify=classify)
     document["routing"] = {"policy": "static_split"}
+    painter = {"task": "images", "served_by": [{"endpoint": "cloud", "price_usd": 1.0}]}
+    document["models"]["painter"] = painter
     with serving(document, scratch) as gateway:
         yield gateway
 
@@ -45,6 +47,20 @@ def sent(house: LiveGateway, data: bytes, media_type: str = made.PDF) -> tuple[s
 
 def test_a_clear_document_leaves(house: LiveGateway) -> None:
     assert sent(house, made.pdf([CLEAN])) == ("clear", "cloud")
+
+
+def test_a_picture_in_a_form_is_read(house: LiveGateway) -> None:
+    """The simulated cloud makes none, but a clear call reaches it."""
+    for words, verdict in ((CLEAN, ("clear", "cloud")), (NAMED, ("entities", ""))):
+        answer = house.client.post(
+            "/v1/images/edits",
+            data={"model": "painter", "prompt": "Brighter, please."},
+            files={"image": ("a.png", made.picture(*words.split("\n")), "image/png")},
+            timeout=60,
+        )
+        record = house.record(answer.headers["x-request-id"])
+        tried = "".join(attempt["zone"] for attempt in record["attempts"])
+        assert (record["classify_reason"], tried) == verdict
 
 
 def test_a_name_in_a_document_restricts(

@@ -347,6 +347,36 @@ def test_a_card_number_stays_wherever_it_stands_in_a_tensor_call(rig: Rig, posit
     assert record["classify_reason"] == "entities"
 
 
+BY_NAMES: dict[str, tuple[str, Callable[[Said], dict[str, Any]]]] = {
+    "generate": ("/v2/models/minilm/generate", lambda s: {"text": s.text}),
+    "generate id": ("/v2/models/minilm/generate", lambda s: {"text": "hi", "id": s.text}),
+    "generate parameter": (
+        "/v2/models/minilm/generate", lambda s: {"text": "hi", "parameters": {"note": s.text}},
+    ),
+    "generate other name": ("/v2/models/minilm/generate", lambda s: {"text": "hi", s.text: True}),
+    "generate_stream": (
+        "/v2/models/minilm/generate_stream", lambda s: {"parameters": {"text": s.text}},
+    ),
+    "predict row": ("/v1/models/minilm:predict", lambda s: {"instances": ["hi", s.text]}),
+    "predict named row": (
+        "/v1/models/minilm:predict", lambda s: {"instances": [{"text": s.text}]},
+    ),
+    "predict inputs": ("/v1/models/minilm:predict", lambda s: {"inputs": {"text": [s.text]}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("position", BY_NAMES)
+def test_a_card_number_stays_in_a_call_of_plain_values(rig: Rig, position: str) -> None:
+    path, document = BY_NAMES[position]
+
+    def call(gateway: LiveGateway, said: Said) -> dict[str, str]:
+        return dict(gateway.client.post(path, json=document(said)).headers)
+
+    leaves(rig, call)
+    record = stays(rig, call)
+    assert record["classify_reason"] == "entities"
+
+
 UNKNOWN_NAMES: dict[str, Callable[[Said], dict[str, Any]]] = {
     "input name": lambda s: {"inputs": [tensor("hi", name=s.text)]},
     "output name": lambda s: {"inputs": [tensor("hi")], "outputs": [{"name": s.text}]},

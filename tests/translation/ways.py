@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.auth.caller import ANYONE
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.errors import InvalidField
@@ -27,11 +28,12 @@ from gateway.server.dialects.anthropic import front as anthropic
 from gateway.server.dialects.bedrock import front as bedrock
 from gateway.server.dialects.cohere import front as cohere
 from gateway.server.dialects.gemini import front as gemini
+from gateway.server.dialects.head import TranslatedBody, read_call
 from gateway.server.openai.documents import read
 from tests import anthropic_api, chat_api
 
 Document = dict[str, Any]
-Described = Callable[[str, Document, Catalog], tuple[CatalogModel, DocumentCall] | None]
+Described = Callable[[str, Document], TranslatedBody | None]
 CATALOG = Catalog({"m": CatalogModel("m", "generate", ())})
 SERVED = ServedModel("m")
 ROUTES: dict[str, str] = {
@@ -52,9 +54,9 @@ FRONTS: dict[str, Callable[[Document], DocumentCall]] = {
 
 
 def _described(front: Described, name: str, body: Document) -> DocumentCall:
-    made = front(ROUTES[name], body, CATALOG)
+    made = front(ROUTES[name], body)
     assert made is not None
-    return made[1]
+    return read_call(made, CATALOG, 0, ANYONE)[1]
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ DOORS = {
         "text.spans",
         "verdicts.answers",
         "verdicts.answers.reader",
+        "verdicts.hooks.classifier",
     },
     "scheduling.routing": {"estimate", "fit", "needs", "policy", "version_split", "work"},
 }

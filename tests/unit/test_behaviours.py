@@ -22,9 +22,9 @@ from tests.simulation.mutations import MUTATIONS
 
 RANGES = {
     "C": range(13, 23),
-    "K": range(1, 5),
+    "K": range(1, 7),
     "D": range(1, 7),
-    "S": (*range(1, 17), 19),
+    "S": range(1, 20),
     "A": range(1, 11),
     "B": range(1, 10),
     "M": range(5, 6),
@@ -33,7 +33,7 @@ RANGES = {
     "R": range(1, 6),
     "O": (2, 3, 7, 8, 5, 4),
     "P": range(1, 5),
-    "T": range(1, 5),
+    "T": range(1, 6),
 }
 EVERY = pytest.mark.parametrize("behaviour", every(), ids=lambda one: one.id)
 

@@ -368,7 +368,11 @@ def test_every_verdict_is_documented() -> None:
         extract.UNKNOWN_TENSORS,
     }
     verdicts |= {taint.LABELLED, taint.TAINTED, taint.TAINT_LOST, PSEUDONYMISED, PUBLIC_MODEL}
-    assert codes_of("Verdicts") == verdicts | {"unscannable:<what>", f"{PREFIX}<name>"}
+    assert codes_of("Verdicts") == verdicts | {
+        "unscannable:<what>",
+        f"{PREFIX}<name>",
+        "hook:<name>",
+    }
 
 
 def test_every_doubt_about_pseudonyms_is_documented() -> None:

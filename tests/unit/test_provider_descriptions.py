@@ -17,9 +17,9 @@ from gateway.core.errors import UpstreamFailed, UpstreamRefused
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.registry import OPERATIONS, by_path
-from gateway.core.operations.rerank import RERANK
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.texts.rerank import RERANK
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel
 from gateway.endpoints.connectors.kinds import build_connector
 from gateway.scheduling.routing.fit import speaks

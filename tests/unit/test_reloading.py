@@ -40,8 +40,8 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 class House:
     """A gateway of which nothing is there but its settings."""
 
-    def __init__(self, path: Path, unfit: bool = False) -> None:
-        path.write_text(TEXT)
+    def __init__(self, path: Path, text: str = TEXT, unfit: bool = False) -> None:
+        path.write_text(text)
         self.path, self.unfit = path, unfit
         self.metrics = Metrics()
         file = SettingsFile(path, load)
@@ -261,3 +261,105 @@ cluster:
     assert needs_restart(before, queue) == ["queue.aging_s"]
     keys = parse(text.replace("tenant: a}", "tenant: a, profile: strict}") + cluster)
     assert needs_restart(before, keys) == []
+
+
+# Secrets
+
+
+KEY_BY_FILE = TEXT.replace('"${SPILLWAY_TEST_KEY}"', '"${file:%s}"')
+KEY_BY_COMMAND = TEXT.replace('"${SPILLWAY_TEST_KEY}"', '"${command:cat %s}"')
+
+
+def _alpha(house: House) -> str:
+    return house.settings.keys["alpha"].key.get_secret_value()
+
+
+def _write_secret(file: Path, secret: str) -> None:
+    part = file.with_suffix(".part")
+    part.write_text(secret)
+    part.replace(file)
+
+
+def test_a_file_with_a_secret_is_watched(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    file = tmp_path / "key"
+    file.write_text("first-secret")
+    house = House(tmp_path / "s.yaml", KEY_BY_FILE % file)
+    before = house.settings.policy_hash()
+
+    async def steps() -> None:
+        _write_secret(file, "second-secret")
+        await _until(lambda: house.counted() == {"applied": 1})
+        assert _alpha(house) == "second-secret"
+        file.unlink()
+        await _until(lambda: house.counted() == {"applied": 1, "refused": 1})
+        assert _alpha(house) == "second-secret"
+        _write_secret(file, "third-secret")
+        await _until(lambda: _alpha(house) == "third-secret")
+
+    _while_it_runs(house, steps)
+    assert house.settings.policy_hash() == before
+    assert "-secret" not in caplog.text
+
+
+def test_the_file_of_the_environment_is_watched(tmp_path: Path) -> None:
+    file = tmp_path / "environment"
+    file.write_text("SPILLWAY_TEST_KEY=first-secret\n")
+    house = House(tmp_path / "s.yaml", f"{TEXT}reload: {{environment: {file}}}\n")
+    assert _alpha(house) == "first-secret"
+
+    async def steps() -> None:
+        _write_secret(file, "SPILLWAY_TEST_KEY=second-secret\n")
+        await _until(lambda: house.counted() == {"applied": 1})
+        assert _alpha(house) == "second-secret"
+
+    _while_it_runs(house, steps)
+
+
+def test_commands_run_again(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("first-secret")
+    house = House(tmp_path / "s.yaml", KEY_BY_COMMAND % file + "reload: {commands_s: 0.04}\n")
+
+    async def steps() -> None:
+        await asyncio.sleep(6 * EVERY_S)
+        assert house.counted() == {}
+        _write_secret(file, "second-secret")
+        await _until(lambda: house.counted() == {"applied": 1})
+        assert _alpha(house) == "second-secret"
+        file.unlink()
+        await _until(lambda: house.counted().get("refused", 0) > 0)
+        assert _alpha(house) == "second-secret"
+
+    _while_it_runs(house, steps)
+
+
+FIXED_SECRETS = """
+console: {operators: {wall: {key: "${SPILLWAY_TEST_WALL}"}}}
+telemetry: {otlp_url: "http://127.0.0.1:3", headers: {x-api-key: "${SPILLWAY_TEST_OTLP}"}}
+ledger: {postgres: "${SPILLWAY_TEST_DSN}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "keys"),
+    [
+        ("postgresql://u:one@h/db", "postgresql://u:two@h/db", []),
+        ("postgresql://u:one@h/db", "postgresql://u@h/db", []),
+        ("host=h password=one user=u", "host=h password='t w\\'o' user=u", []),
+        ("postgresql://h/db?user=u&password=one", "postgresql://h/db?user=u&password=two", []),
+        ("postgresql://u:one@h/db", "postgresql://u:one@other/db", ["ledger.postgres"]),
+        ("host=h password=one user=u", "host=h password=one user=w", ["ledger.postgres"]),
+    ],
+)
+def test_no_secret_needs_a_restart(
+    before: str, after: str, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("WALL", "wall-1"), ("OTLP", "otlp-1"), ("DSN", before)):
+        monkeypatch.setenv(f"SPILLWAY_TEST_{name}", value)
+    was = parse(TEXT + FIXED_SECRETS)
+    for name, value in (("WALL", "wall-2"), ("OTLP", "otlp-2"), ("DSN", after)):
+        monkeypatch.setenv(f"SPILLWAY_TEST_{name}", value)
+    now = parse(TEXT + FIXED_SECRETS)
+    assert len(changed(was, now)) == 3
+    assert needs_restart(was, now) == keys

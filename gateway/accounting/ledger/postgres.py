@@ -103,6 +103,9 @@ class PostgresDatabase:
     def has_table(self, name: str) -> bool:
         return self.read("SELECT to_regclass(?)::text", [name])[0][0] is not None
 
+    def follow(self, postgres: str) -> None:
+        self._dsn = postgres
+
     def close(self) -> None:
         self._watchdog.close()
         self._connection.close()

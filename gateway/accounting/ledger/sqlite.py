@@ -90,6 +90,9 @@ class SqliteDatabase:
         tables = self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name])
         return bool(tables)
 
+    def follow(self, postgres: str) -> None:
+        """A file has no password."""
+
     def close(self) -> None:
         self._connection.close()
 

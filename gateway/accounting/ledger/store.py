@@ -88,6 +88,7 @@ class LedgerStore:
     def __init__(self, database: LedgerDatabase, owner: str, wall_s: Callable[[], float]) -> None:
         """Raises LedgerError or LedgerDown."""
         self._database, self._owner, self._wall_s = database, owner, wall_s
+        self.follow = database.follow
         schema.migrate(database)
 
     @property

@@ -40,6 +40,8 @@ _WHY = {
     (NONE, "ledger_down"): "only the cloud was left, and the ledger cannot be written",
     (NONE, "tenant_spill_budget"): "its tenant's money for the cloud is spent",
     (NONE, "unknown_blocked"): "it could not be read, and such calls are refused",
+    (NONE, "hook_refused"): "a hook of the operator's refuses it",
+    (NONE, "hook_failed"): "a hook of the operator's does not answer",
     (NONE, "record_unwritable"): "its record could not be written, so it was not answered",
     (NONE, "draining"): "the gateway is stopping",
     (NONE, "caller_left"): "its caller gave up",
@@ -110,6 +112,8 @@ def verdict(reason: str) -> str:
     what, _, part = reason.partition(":")
     if what == "unscannable":
         return f"it has a part that cannot be read ({part}), so it counts as restricted"
+    if what == "hook":
+        return f"the operator's hook {part} restricts it"
     if what == "category":
         return f"it is of the operator's category {part}, which restricts"
     return VERDICTS.get(reason, reason)

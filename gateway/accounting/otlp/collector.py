@@ -42,15 +42,20 @@ class OtlpExporter:
         self._settings = settings
         self._metrics = metrics
         self._wire = _wire(settings.otlp_url, settings)
-        self._headers: tuple[Header, ...] = (
-            (b"content-type", b"application/x-protobuf"),
-            *((n.lower().encode(), v.get_secret_value().encode())
-              for n, v in settings.headers.items()),
-        )  # fmt: skip
+        self._headers: tuple[Header, ...] = ()
+        self.follow(settings)
         self._traces: deque[Trace] = deque()
         self._since_s = ambient.wall_s()
         self._resource = spans.resource(ambient.new_id())
         self._out = False
+
+    def follow(self, settings: TelemetrySettings) -> None:
+        """Send the headers of these settings from now on."""
+        self._headers = (
+            (b"content-type", b"application/x-protobuf"),
+            *((n.lower().encode(), v.get_secret_value().encode())
+              for n, v in settings.headers.items()),
+        )  # fmt: skip
 
     def take(self, trace: Trace) -> None:
         """Called when a call has ended; returns at once."""

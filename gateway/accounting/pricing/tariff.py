@@ -33,6 +33,7 @@ class Tariff:
     call: int  # each
     given: int  # a million input tokens
     cached: int  # a million of those that the provider had seen before
+    cache_write: int  # a million of those that it puts into its cache
     written: int  # a million output tokens
     gigabyte: int  # that goes there or comes back
     gpu_hour: int  # of the whole server
@@ -41,15 +42,19 @@ class Tariff:
 
     def price(self, usage: Usage, moved_bytes: int) -> int:
         """What a call costs in the cloud; a fraction of a nano-dollar counts as one."""
-        fresh = max(0, usage.input_tokens - usage.cached_tokens)
+        fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
         tokens = fresh * self.given + usage.cached_tokens * self.cached
+        tokens += usage.cache_write_tokens * self.cache_write
         tokens += usage.output_tokens * self.written
         # guard: B2.round-up self.call - -tokens // _MILLION -> self.call + tokens // _MILLION
         return self.call - (-tokens // _MILLION) - (-moved_bytes * self.gigabyte // _GB)
 
     def dearest(self, usage: Usage) -> Usage:
         """Some providers ask more for what they keep in their cache."""
-        return replace(usage, cached_tokens=usage.input_tokens if self.cached > self.given else 0)
+        given = usage.input_tokens
+        if self.cache_write > max(self.given, self.cached):
+            return replace(usage, cached_tokens=0, cache_write_tokens=given)
+        return replace(usage, cached_tokens=given if self.cached > self.given else 0)
 
 
 _MOST_KNOWN: Final = 4096
@@ -74,6 +79,7 @@ def _tariff(served: ServedModel) -> Tariff:
         return 1000 * nano(otherwise if stated is None else stated)
 
     stated = served.price_usd_per_1k_input_tokens
+    fresh = per_1k if stated is None else stated
     given = million(stated, per_1k)
     written = million(served.price_usd_per_1k_output_tokens, per_1k)
     gigabyte = nano(served.egress_usd_per_gb)
@@ -81,7 +87,8 @@ def _tariff(served: ServedModel) -> Tariff:
     return Tariff(
         call=nano(served.price_usd),
         given=given,
-        cached=million(served.price_usd_per_1k_cached_tokens, per_1k if stated is None else stated),
+        cached=million(served.price_usd_per_1k_cached_tokens, fresh),
+        cache_write=million(served.price_usd_per_1k_cache_write_tokens, fresh),
         written=written,
         gigabyte=gigabyte,
         gpu_hour=nano(served.gpu_usd_per_hour),
@@ -96,7 +103,8 @@ def at_most(request: InferenceRequest, served: ServedModel) -> int:
     if price.flat:
         return price.call
     bound = price.dearest(_bound(request))  # guard: B1.answer-cost -> bound = Usage(500, 0)
-    return price.price(bound, bound.input_tokens + bound.output_tokens * _EVENT_BYTES)
+    sent_bytes = bound.input_tokens + _uploaded_bytes(request)
+    return price.price(bound, sent_bytes + bound.output_tokens * _EVENT_BYTES)
 
 
 def in_the_cloud(
@@ -114,7 +122,9 @@ def in_the_cloud(
     bound = _bound(request)
     # guard: B3.unbegun-answer -> usage = counted or _so_far(bound, frames)
     usage = counted or (_so_far(bound, frames) if frames else price.dearest(bound))
-    moved = bound.input_tokens + received_bytes if price.gigabyte else 0
+    moved = 0
+    if price.gigabyte:
+        moved = bound.input_tokens + _uploaded_bytes(request) + received_bytes
     return Cost(
         price.price(usage, moved), usage, moved, estimated=counted is None and price.by_tokens
     )
@@ -158,6 +168,12 @@ def _bound(request: InferenceRequest) -> Usage:
         return Usage(sum(len(t.data) for t in call.inputs), UNSAID_OUTPUT)
     given = call.json_bytes or len(strictjson.dumps(call.document))
     return Usage(given, _most_written(call.document) if call.operation.writes else 0)
+
+
+def _uploaded_bytes(request: InferenceRequest) -> int:
+    """Of files, which are no tokens."""
+    call = request.payload
+    return sum(len(file.content) for file in call.files) if isinstance(call, DocumentCall) else 0
 
 
 def _most_written(document: Mapping[str, Any]) -> int:

@@ -19,7 +19,7 @@ _LATE_SHARE, _LATE_CALLS = 0.3, 8.0  # of the last calls; fewer are by chance
 _WINDOW = 32.0  # calls that the share is taken over
 _FEW = 8  # calls at once, of which none is late for want of room
 _NEAR, _SLOWLY = 1.0, 0.1
-_CLOSED_AT_MOST_S = 60.0
+_CLOSED_AT_MOST_S = 3600.0  # then one call finds out whether that still holds
 _CLOSED_UNASKED_S = 0.25
 """After a 429 that does not say when to come back."""
 
@@ -71,11 +71,15 @@ class AdaptiveLimit:
         self._refused_at = math.inf
         self._let(self._most)
 
+    def close(self, wait_s: float) -> None:
+        """Take nothing for so long."""
+        if wait_s > 0.0:
+            until_s = self._clock() + min(wait_s, _CLOSED_AT_MOST_S)
+            self.closed_until_s = max(self.closed_until_s, until_s)
+
     def refused(self, started_s: float, in_flight: int, retry_after_s: float | None) -> None:
         """It said that it takes no more, to a call that began at `started_s`."""
-        wait_s = _CLOSED_UNASKED_S if retry_after_s is None else retry_after_s
-        wait_s = min(max(0.0, wait_s), _CLOSED_AT_MOST_S)
-        self.closed_until_s = max(self.closed_until_s, self._clock() + wait_s)
+        self.close(_CLOSED_UNASKED_S if retry_after_s is None else retry_after_s)
         if started_s > self._decreased_s:
             self._refused_at = float(in_flight)
         self._slowed(started_s, in_flight)

@@ -23,7 +23,15 @@ from gateway.classify.text.collect import (
 )
 from gateway.config.model_catalog import CatalogModel
 from gateway.core.operations.dialects.responses.chat import signed_thought
-from gateway.core.types import DocumentCall, JsonDocument, Parameter, Payload, Tensor, TensorCall
+from gateway.core.operations.media.files import UploadedFile
+from gateway.core.types import (
+    DocumentCall,
+    JsonDocument,
+    Parameter,
+    Payload,
+    Tensor,
+    TensorCall,
+)
 
 __all__ = [
     "OVER_CAP",
@@ -68,6 +76,7 @@ _MEDIA_PARTS = {
 _ITEMS = frozenset(
     {
         "message",
+        "text",
         "function_call",
         "function_call_output",
         "custom_tool_call",
@@ -79,7 +88,7 @@ _WHO_SAYS_WHAT = frozenset({"role", "content"})
 _STRINGS = frozenset({str})
 _TOOLS = frozenset({"function", "custom"})
 _MANY = 16  # numbers in a list, from which on they are looked at together
-_NO_CHAT = frozenset({"prompt", "input", "tools"})
+_NO_CHAT = frozenset({"prompt", "input", "tokens", "tools"})
 _PART_LISTS = frozenset({"content", "output", "summary"})
 
 
@@ -90,18 +99,33 @@ def extract_texts(payload: Payload, model: CatalogModel, max_bytes: int) -> list
     collector = TextCollector(max_bytes)
     if isinstance(payload, DocumentCall):
         if not _NO_CHAT.isdisjoint(payload.document):
-            _mark_inputs(payload.document, collector)
+            _mark_inputs(payload, collector)
         _walk(payload.document, collector)
         if payload.inexact:  # guard: C22.inexact-text
             collector.mark("token_ids")
+        if payload.files:
+            _files(payload.files, collector)
     else:
         _tensors(payload, model, collector)
     return collector.texts()
 
 
-def _mark_inputs(document: JsonDocument, collector: TextCollector) -> None:
-    """What of these fields is not text."""
-    for field in ("prompt", "input"):
+def _files(files: tuple[UploadedFile, ...], collector: TextCollector) -> None:
+    for file in files:
+        collector.values((file.filename,))  # guard: S17.filename
+        collector.text(file.name)
+        collector.text(file.media_type)
+        if file.holds:  # guard: S17.unread-file
+            collector.mark(file.holds)
+
+
+def _mark_inputs(call: DocumentCall, collector: TextCollector) -> None:
+    """What of these fields is not text, nor of those that other operations have beside them."""
+    document = call.document
+    for field, holds in call.operation.references.items():
+        if document.get(field) is not None:  # guard: S17.references
+            collector.mark(holds)
+    for field in ("prompt", "input", "tokens"):  # guard: S17.token-ids without "tokens"
         _token_ids(document.get(field), collector)
     if isinstance(document.get("prompt"), dict):
         collector.mark("stored")  # a reference to a prompt that the provider keeps

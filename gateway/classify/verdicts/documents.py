@@ -99,5 +99,6 @@ class DocumentVerdicts:
 def _text_call(request: InferenceRequest, texts: Sequence[str]) -> InferenceRequest:
     """A call that says what a document does."""
     assert isinstance(request.payload, DocumentCall)
-    payload = replace(request.payload, document={"documents": list(texts)}, size=0)
+    document = {"documents": list(texts)}
+    payload = replace(request.payload, document=document, size=0, files=())
     return replace(request, payload=payload)

@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     absent = list(trial.absent_models(settings))
     misnamed = list(trial.unknown_key_models(settings))
+    assumed = list(trial.assumed_prices(settings))
     unloaded = sorted(trial.unloaded_versions(settings))
     public = {name: m.public_reason for name, m in settings.models.items() if m.public}
     homeless = sorted(name for name, places in models.items() if not places["onprem"])
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
                 "public": public,
                 "owners": owners(settings),
                 "hazards": problems,
+                "assumed_prices": [price.document() for price in assumed],
                 "absent_models": [{"endpoint": e, "model": m} for e, m in absent],
                 "unloaded_versions": [
                     {"endpoint": e, "model": m, "version": v} for e, m, v in unloaded
@@ -94,6 +96,9 @@ def run(args: argparse.Namespace) -> int:
         console.err.print("[yellow]note:[/] ", end="")
         line = f"calls of {name} are not read and may leave; public_reason: {reason}"
         console.err.print(line, markup=False)
+    for price in assumed:
+        console.err.print("[yellow]note:[/] ", end="")
+        console.err.print(price.sentence(), markup=False)
     for endpoint, model in absent:
         line = f"{endpoint}: its repository has no model {model}: calls of it fail there"
         console.err.print("[yellow]warning:[/] ", end="")

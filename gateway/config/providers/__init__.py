@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from gateway.config.endpoint_kinds import KINDS, OPENAI
+from gateway.config.providers.limits import LimitHeaders
+from gateway.config.providers.prices import PriceTable
 from gateway.config.section import Capability, Contradiction, KnownWord, Section, known
 from gateway.config.validation import validated
 from gateway.core import yaml_document
@@ -80,6 +82,12 @@ class ProviderDescription(Section):
     )
     refuses: dict[str, tuple[Any, ...]] = Field(
         {}, description="fields that it takes with these values only, or with none"
+    )
+    limits: tuple[LimitHeaders, ...] | None = Field(
+        None, description="headers that say what is left of its limits; absent: OpenAI's"
+    )
+    prices: PriceTable | None = Field(
+        None, description="its price list, for models whose price the settings do not state"
     )
     body: dict[str, Any] = Field(
         {}, description="fields of what is sent, the same in every call; null: sent in none"

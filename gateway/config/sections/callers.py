@@ -26,6 +26,9 @@ class ScopeSettings(Section):
     """What a credential of any kind may do. Nothing in it can loosen."""
 
     models: tuple[str, ...] | None = None
+    model_map: dict[str, str] = Field(
+        {}, description="names that it calls models by → the models that it gets"
+    )
     placement: Literal["onprem", "any"] = "any"
     spill: Spill = Spill.ALLOW
     latency_budget_ms: Positive | None = None

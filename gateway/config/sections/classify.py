@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, DirectoryPath, Field, FilePath, model_validator
+from pydantic import (
+    BeforeValidator,
+    DirectoryPath,
+    Field,
+    FilePath,
+    SecretStr,
+    model_validator,
+)
 
+from gateway.config import external_addresses
 from gateway.config.section import Contradiction, Count, Name, Positive, ProfileName, Score, Section
 
 _OFF = BeforeValidator(lambda given: "off" if given is False else given)  # off, to YAML
@@ -167,4 +176,40 @@ class ClassifySettings(Section):
             )
         if self.embeddings is not None and not by_examples:
             raise Contradiction(("embeddings",), "no category has examples; drop it")
+        return self
+
+
+HookName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+
+
+class HookSettings(Section):
+    """One of them. It is sent what calls say, so it stands on the premises."""
+
+    kind: Literal["guardrail", "opa"] = Field(
+        description="guardrail: answers with an action; opa: a rule of an Open Policy Agent"
+    )
+    url: str = Field(description="of the whole path, such as http://opa:8181/v1/data/calls/allow")
+    headers: dict[str, SecretStr] = Field({})
+    ca_file: Path | None = Field(None, description="PEM; trusted in the place of the system's")
+    timeout_ms: Positive = Field(500, description="for its answer, connecting included")
+    on_failure: Literal["refuse", "restrict", "allow"] = Field(
+        "refuse", description="of a call about which it does not answer in time, or not clearly"
+    )
+    models: tuple[str, ...] | None = Field(None, description="whose calls it is asked about")
+    content: bool = Field(True, description="false: it is not told what the call says")
+    i_know: bool = Field(False, description="this public name or address stands on the premises")
+
+    @model_validator(mode="after")
+    def _stands_on_the_premises(self) -> HookSettings:
+        try:
+            host = external_addresses.url_host(self.url)
+        except ValueError as exc:
+            raise Contradiction(("url",), str(exc)) from None
+        # guard: K5.hook-address
+        if not self.i_know and external_addresses.could_be_outside(host):
+            raise Contradiction(
+                ("url",),
+                f"{host} is a public name or address, and restricted calls are shown to it; "
+                "if it really leads to your premises say i_know: true",
+            )
         return self

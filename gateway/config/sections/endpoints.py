@@ -70,7 +70,9 @@ class EndpointSettings(Section):
     provider: ProviderName | None = Field(
         None, description="whose API it has; or the path of a description of your own (.yaml)"
     )
-    query: dict[str, str] = Field({}, description="of its calls, in addition to its provider's")
+    query: dict[str, SecretStr] = Field(
+        {}, description="of its calls, in addition to its provider's"
+    )
     url: str | None = Field(None, description="base URL of its HTTP side, e.g. http://gpu-1:8000")
     grpc: str | None = Field(None, description="host:port of its gRPC side")
     grpc_tls: bool = False

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from gateway.config.section import Count, NotNegative, Positive, Section
+from gateway.config.section import Contradiction, Count, NotNegative, Positive, Section
 
 _MOST_WORKERS = 64
 
@@ -23,6 +23,33 @@ class ListenTlsSettings(Section):
     )
 
 
+Origin = Annotated[
+    str, Field(pattern=r"^(\*|(https?|[a-z][a-z0-9+.-]*-extension)://[a-z0-9.:\[\]-]{1,253})$")
+]
+HeaderName = Annotated[str, Field(pattern="^[A-Za-z0-9-]{1,64}$")]
+
+
+class CorsSettings(Section):
+    """Pages of other sites that may call from a browser."""
+
+    origins: list[Origin] = Field(
+        [], description="theirs, as in https://app.example; `*`: any, where callers show a key"
+    )
+    headers: list[HeaderName] = Field(
+        [], description="that they may send besides those of the gateway and of SDKs"
+    )
+    credentials: bool = Field(False, description="browsers may send cookies and certificates")
+    max_age_s: Annotated[int, Field(ge=0, le=86_400)] = Field(
+        600, description="for which browsers remember what they may send"
+    )
+
+    @model_validator(mode="after")
+    def _names_who_has_credentials(self) -> CorsSettings:
+        if self.credentials and "*" in self.origins:  # guard: S18.credentials
+            raise Contradiction(("origins",), "`*` and credentials: true exclude each other")
+        return self
+
+
 class ListenSettings(Section):
     """Where the gateway listens."""
 
@@ -35,6 +62,7 @@ class ListenSettings(Section):
     allowed_hosts: list[str] = Field(
         [], description="names and addresses besides the loopback's that callers may call it by"
     )
+    cors: CorsSettings = CorsSettings()
     tls: ListenTlsSettings | None = Field(None, description="absent: plain HTTP and gRPC")
     workers: Annotated[int, Field(ge=1, le=_MOST_WORKERS)] | Literal["auto"] = Field(
         1, description="processes that share the ports; auto: one for each processor"

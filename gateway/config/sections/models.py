@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, FilePath, field_validator, model_validator
 
@@ -27,7 +27,35 @@ from gateway.core.operations.registry import task_operations, tasks
 from gateway.core.operations.tensors import INFER
 from gateway.core.types import Zone, place_name
 
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Version = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$")]
+
+
+_FIXED = ("model", "stream")
+
+
+class FieldChanges(Section):
+    """Of the calls of one model, before they are read: what is read is what is sent."""
+
+    set: dict[str, Any] = Field({}, description="field → its value, whatever the call says")
+    default: dict[str, Any] = Field({}, description="field → its value where the call has none")
+    remove: tuple[str, ...] = Field((), description="fields that are left out")
+
+    @model_validator(mode="after")
+    def _once_each(self) -> FieldChanges:
+        stated = [*self.set, *self.default, *self.remove]
+        for name in stated:
+            if name in _FIXED:
+                raise Contradiction((), f"{name} says where the call goes and how; drop it")
+            if stated.count(name) > 1:
+                raise Contradiction((), f"{name} stands in two of set, default and remove")
+        return self
+
+    def applied(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        changed = {**self.default, **document, **self.set}
+        for name in self.remove:
+            changed.pop(name, None)
+        return changed
 
 
 class ServedBySettings(Section):
@@ -54,6 +82,9 @@ class ServedBySettings(Section):
     price_usd_per_1k_cached_tokens: NotNegative | None = Field(
         None, description="of input that the provider has seen before; as the input when absent"
     )
+    price_usd_per_1k_cache_write_tokens: NotNegative | None = Field(
+        None, description="of input that the provider puts into its cache; as the input when absent"
+    )
 
     @property
     def priced(self) -> bool:
@@ -74,6 +105,14 @@ class ServedBySettings(Section):
         return self
 
 
+class MirrorSettings(Section):
+    """An on-prem model that gets copies of another one's calls, and whose answers are compared."""
+
+    model: Name
+    share: Share = Field(1.0, description="of the calls that are copied")
+    at_once: Count = Field(4, description="copies under way; more are left out")
+
+
 class ModelSettings(Section):
     """A model of the catalog: what its inputs are and who may serve it."""
 
@@ -91,6 +130,18 @@ class ModelSettings(Section):
         {},
         description="versions of on-prem servers that its calls are split among, each with its "
         "weight",
+    )
+    split: dict[Name, Share] = Field(
+        {}, description="other models → the share of its calls that these serve"
+    )
+    sticky: Literal["conversation", "tenant"] = Field(
+        "conversation", description="what keeps its model while the shares stand"
+    )
+    requests: FieldChanges | None = Field(
+        None, description="what is changed in the fields of its OpenAI calls before they are read"
+    )
+    mirror: MirrorSettings | None = Field(
+        None, description="an on-prem model that is tried with copies of its OpenAI calls"
     )
     latency_budget_ms: Positive | None = None
     max_batch: Count = Field(1, description="calls that the server executes as one batch")
@@ -129,6 +180,16 @@ class ModelSettings(Section):
                 served,
             )
             endpoints.add(endpoint)
+
+    @model_validator(mode="after")
+    def _keeps_a_share(self) -> ModelSettings:
+        if sum(self.split.values()) > 1:
+            raise Contradiction(("split",), "its shares are more than 1 together")
+        if "sticky" in self.model_fields_set and not self.split:
+            raise Contradiction(("sticky",), "there is no split; drop it")
+        if self.requests is not None and self.task == INFER.task:
+            raise Contradiction(("requests",), "calls of tensors have no fields to change; drop it")
+        return self
 
     @model_validator(mode="after")
     def _splits_calls(self) -> ModelSettings:
@@ -228,3 +289,40 @@ def check_served_by(
                 f"{served.model!r} is another name than its peers'; "
                 "say substitute: true (another model) or false (same weights)",
             )
+
+
+def check_splits(models: Mapping[str, ModelSettings]) -> None:
+    """Raises Contradiction. Whoever may use a model may use those that it is split among, so these
+    read their calls as it does."""
+    for name, model in models.items():
+        for other in model.split:
+            where = ("models", name, "split", other)
+            if other not in models or other == name:
+                raise Contradiction(where, f"no other model {other!r}; {known(models)}")
+            if models[other].split:
+                raise Contradiction(where, f"{other} is split itself; name its models here")
+            for key in _ALIKE:  # guard: K6.split-reading -> for key in ():
+                if getattr(models[other], key) != getattr(model, key):
+                    raise Contradiction(where, f"{other} has another {key} than {name}")
+
+
+def check_mirrors(
+    models: Mapping[str, ModelSettings], endpoints: Mapping[str, EndpointSettings]
+) -> None:
+    """Raises Contradiction."""
+    for name, model in models.items():
+        mirror = model.mirror
+        if mirror is None:
+            continue
+        where, other = ("models", name, "mirror", "model"), models.get(mirror.model)
+        if other is None or mirror.model == name or other.task != model.task:
+            raise Contradiction(where, f"no other model of task {model.task} is called so")
+        if other.mirror is not None or other.split:
+            raise Contradiction(where, f"{mirror.model} has a mirror or a split itself; drop one")
+        zones = {endpoints[s.endpoint].zone for s in other.served_by if s.endpoint in endpoints}
+        if zones != {Zone.ONPREM}:  # guard: K6.mirror-onprem
+            raise Contradiction(where, f"{mirror.model} is not served on-prem alone")
+
+
+_ALIKE = ("task", "public", "pseudonymise", "tensors")
+"""What all models that calls are split among have in common."""

@@ -30,6 +30,7 @@ class StreamForm(enum.Enum):
     NONE = "none"  # it comes whole, always
     CHOICES = "choices"  # ends with `[DONE]`, or when every choice has its `finish_reason`
     RESPONSES = "responses"  # named events, of which the last says that it is the last
+    MEDIA = "media"  # typed events of a text, a sound or a picture, up to the end of the body
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -59,7 +60,19 @@ class OperationSpec:
 
     name: str  # in records
     task: str  # that a model must have to serve it
-    path: str = ""  # under which it is asked for, from /v1 on; empty: no document asks for it
+    path: str = ""
+    """Under which it is asked for, and stands at an endpoint: below /v1, which is the base of an
+    endpoint's URL, or beside that; empty: no document asks for it."""
+    aliases: tuple[str, ...] = ()  # further paths under which it is asked for
+    model_optional: bool = False  # a call may leave it out where one model alone serves the task
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Fields of files, with what these hold; the first is required. Its body is then a form, and
+    else a document."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """Further fields that hold what nobody reads, or say where it is; with what that is."""
+    answers_bytes: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether the answer to such a document is of whatever media type, and no JSON object; it then
+    streams. None: of no document."""
     check: Callable[[dict[str, Any]], None] = _accept
     fields: Mapping[str, Row] = field(default_factory=dict, repr=False)
     needs: Needs = _none

@@ -32,6 +32,7 @@ from gateway.endpoints.connectors.openai.dialects.bedrock import Bedrock
 from gateway.endpoints.connectors.openai.dialects.cohere import Cohere
 from gateway.endpoints.connectors.openai.dialects.connector import TranslatingConnector
 from gateway.endpoints.connectors.openai.dialects.gemini import Gemini
+from gateway.endpoints.connectors.openai.event_stream import AnswerBounds
 from gateway.endpoints.connectors.openai.provider import REST_S, OpenAiConnector, endpoint_origin
 from gateway.endpoints.connectors.openai.responses.connector import ResponsesConnector
 from gateway.endpoints.credentials import Credential
@@ -127,12 +128,14 @@ def _provided(
         max_body_bytes=most_bytes,
         rest_s=REST_S,
     )
-    query = {**(provider.query if provider else {}), **settings.query}
+    query = dict(provider.query) if provider else {}
+    query |= {name: value.get_secret_value() for name, value in settings.query.items()}
     return connector(
         wire,
         headers=_headers(settings),
         provider=provider,
         query=query,
+        bounds=AnswerBounds(media_bytes=most_bytes),
         credential=None if settings.credential is None else _credential(settings),
     )
 

@@ -163,5 +163,5 @@ def digest(request: InferenceRequest) -> int:
     """Of what the call holds; nothing of that can be read from it."""
     call = request.payload
     if isinstance(call, DocumentCall):
-        return hash((call.operation, strictjson.dumps(call.document)))
+        return hash((call.operation, strictjson.dumps(call.document), call.files))
     return hash(tuple((t.name, t.shape, bytes(t.data)) for t in call.inputs))

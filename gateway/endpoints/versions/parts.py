@@ -55,7 +55,7 @@ def build_parts(
         weights, scheduler, declared.expected_s, declared.execution, clock, declared.measured
     )
     registry = EndpointRegistry(catalog, states, queues, spill, health or HealthSettings(), clock)
-    clouds = Clouds(states, registry.model_state, clock)
+    clouds = Clouds(states, registry.model_state, clock, catalog)
     handover = Handover(registry, queues, clouds)
     conditions = ConditionsReader(registry, queues, clouds, handover, spill)
     queues.read_conditions = conditions.read

@@ -203,6 +203,10 @@ class HttpExchange:
 
     # The answer
 
+    def answer_with(self, lines: str) -> None:
+        """Whoever answers, with these lines of the head, too."""
+        self._line = _LineWithHeaders(self._line, lines)
+
     def is_last(self) -> None:
         """Nothing more is read from a connection whose head is refused."""
         self._keeps = False
@@ -306,6 +310,32 @@ class HttpExchange:
             return True
         announced = self.headers.get("content-length", "0")
         return not announced.isdigit() or int(announced) > _DRAINED_BYTES
+
+
+class _ServerWithHeaders:
+    """Dates the answers of one exchange, and puts more lines behind that."""
+
+    def __init__(self, server: ExchangeServerPort, lines: str) -> None:
+        self._server, self._lines = server, lines
+
+    @property
+    def date(self) -> str:
+        return self._server.date + self._lines
+
+    @property
+    def stopping(self) -> bool:
+        return self._server.stopping
+
+
+class _LineWithHeaders:
+    """The connection, for one exchange. Few of them have more headers, and others pay nothing."""
+
+    def __init__(self, line: HttpConnectionPort, lines: str) -> None:
+        self.peer_names, self.peer, self.local = line.peer_names, line.peer, line.local
+        self.host: ExchangeServerPort = _ServerWithHeaders(line.host, lines)
+        self.write, self.put, self.put_chunk = line.write, line.put, line.put_chunk
+        self.written, self.hold, self.go_on = line.written, line.hold, line.go_on
+        self.cut, self.abort, self.answered = line.cut, line.abort, line.answered
 
 
 class _Caller:

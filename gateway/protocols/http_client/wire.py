@@ -301,9 +301,13 @@ class ConnectionPool:
         connection.cut()
 
     def start(self, method: str, path: str, headers: tuple[Header, ...] = ()) -> bytes:
-        """The beginning of a head. Raises ValueError for what would not be one: that is a bug, not
-        a caller's fault."""
-        path = self._origin.base + path
+        """The beginning of a head. A path that begins with `/..` stands beside the base of the
+        origin, not behind it. Raises ValueError for what would not be one: that is a bug, not a
+        caller's fault."""
+        base = self._origin.base
+        if path.startswith("/../"):
+            base, path = base.rpartition("/")[0], path[3:]
+        path = base + path
         if method not in ("GET", "POST") or not _PATH.fullmatch(path):
             raise ValueError("not a request line")
         first = f"{method} {path} HTTP/1.1\r\nhost: ".encode() + self._origin.authority

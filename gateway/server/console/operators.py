@@ -40,6 +40,15 @@ class Operators:
         keys_configured: bool,
         issued_ids: IssuedIds = lambda token: (),
     ) -> None:
+        self.follow(operators, keys_configured, issued_ids)
+
+    def follow(
+        self,
+        operators: Mapping[str, OperatorSettings],
+        keys_configured: bool,
+        issued_ids: IssuedIds,
+    ) -> None:
+        """Know these and nobody else from now on, also of streams that are open."""
         named = {name: (Operator(name, o.may == "operate"), o) for name, o in operators.items()}
         self._keys = tuple(
             (_digest(o.key.get_secret_value().strip()), operator)

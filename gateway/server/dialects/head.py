@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from gateway.auth import Caller
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import InternalError, UnsupportedMedia
 from gateway.core.operations.chat import CHAT
@@ -33,17 +34,24 @@ from gateway.server.openai.documents import read
 JSON: Final = "application/json"
 
 
+@dataclass(frozen=True, slots=True)
+class TranslatedBody:
+    """What a front has made of a body."""
+
+    document: JsonDocument = field(repr=False)
+    translation: Translation | None = None  # of a chat
+    operation: OperationSpec = CHAT
+
+
 def read_call(
-    document: JsonDocument,
-    translation: Translation | None,
-    catalog: Catalog,
-    size: int = 0,
-    operation: OperationSpec = CHAT,
+    body: TranslatedBody, catalog: Catalog, size: int, caller: Caller
 ) -> tuple[CatalogModel, DocumentCall]:
-    """The model, and the call that a front has made; `size`: bytes of a large one; `translation`:
-    of a chat. Raises InvalidField, UnknownModel."""
-    model, call = read(operation, document, catalog, size)
-    return model, call if translation is None else replace(call, translation=translation)
+    """The model, and the call; `size`: bytes of a large one; `caller` may have names of its own for
+    models. Raises InvalidField, UnknownModel."""
+    model, call = read(body.operation, body.document, catalog, size, caller=caller)
+    if body.translation is not None:
+        call = replace(call, translation=body.translation)
+    return model, call
 
 
 class TranslatedRequestHead(RequestHead):
@@ -70,8 +78,8 @@ class TranslatedRequestHead(RequestHead):
         if media.partition(";")[0].strip().lower() != JSON:
             raise UnsupportedMedia(f"content-type: send the body as {JSON}")
 
-    def call(self, body: JsonDocument, size: int) -> tuple[CatalogModel, DocumentCall]:
-        """Raises InvalidField, UnknownModel, RequestRejected."""
+    def translated(self, body: JsonDocument) -> TranslatedBody:
+        """Raises InvalidField."""
         raise NotImplementedError
 
     def whole(self, body: bytes, request: InferenceRequest, call: DocumentCall) -> bytes:
@@ -99,7 +107,7 @@ class TranslatedRequestHead(RequestHead):
         depth = self.services.limits.max_json_depth
         document = strictjson.load_object(body, depth, self._bounds)
         labels.check_document(document)
-        return self.call(document, size)
+        return read_call(self.translated(document), self.services.catalog, size, self.caller)
 
     def _request(
         self, model: CatalogModel, call: DocumentCall, arrival: RequestContext

@@ -130,7 +130,7 @@ class InferenceService(_GenericHandler):
     async def _infer(services: Services, head: GrpcCallHead, raw: bytes) -> bytes:
         caller = head.caller(services)
         message = await infer_request(raw)
-        terms = head.opening.terms(caller, services.catalog.find(message.model_name))
+        terms = head.opening.terms(caller, services.catalog.find(caller.named(message.model_name)))
         payload = decode_request(message)
         if len(raw) > LARGE_BYTES:
             del message, raw

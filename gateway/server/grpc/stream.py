@@ -140,18 +140,16 @@ class StreamSession:
 
     def _request(self, services: Services, message: object) -> InferenceRequest:
         payload = decode_request(message, streamed=True)
-        # guard: B6.stream-key-check -> return intake.build(services,
-        #   intake.within(self._head.arrival, services), self._caller if hasattr(self, '_caller')
-        #   else setattr(self, '_caller', self._head.caller(services)) or self._caller,
-        #   self._head.headers, WireProtocol.KSERVE_GRPC, services.catalog.find(message.model_name),
-        #   payload, self._head.remaining_s())
+        # guard: B6.stream-key-check -> caller = self._caller if hasattr(self, '_caller') else
+        #   setattr(self, '_caller', self._head.caller(services)) or self._caller
+        caller = self._head.caller(services)  # for each call: a key may be revoked meanwhile
         return intake.build(
             services,
             intake.within(self._head.arrival, services),
-            self._head.caller(services),  # for each call: a key may be revoked meanwhile
+            caller,
             self._head.headers,
             WireProtocol.KSERVE_GRPC,
-            services.catalog.find(message.model_name),  # type: ignore[attr-defined]
+            services.catalog.find(caller.named(message.model_name)),  # type: ignore[attr-defined]
             payload,
             self._head.remaining_s(),
         )

@@ -45,6 +45,7 @@ from gateway.server import Services, compression, intake
 from gateway.server.http import Call, Front, RequestHead
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
+from gateway.server.kserve.generate import Generating
 from gateway.server.kserve.inspection import Inspecting, checked_version, known
 from gateway.server.routes import Answer, endpoint
 
@@ -56,13 +57,12 @@ _EVERY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def front(services: Services) -> Front:
-    return Front(
-        "/v2",
-        _PROTOCOL.value,
-        routes(services),
-        error_response,
-        Inferring(services).call,
-    )
+    infers, generates = Inferring(services), Generating(services)
+
+    def call(route: str) -> Call | None:
+        return infers.call(route) or generates.call(route)
+
+    return Front("/v2", _PROTOCOL.value, routes(services), error_response, call)
 
 
 def routes(services: Services) -> list[Route]:
@@ -241,13 +241,7 @@ def _refused(services: Services) -> list[Route]:
         refused = endpoint(answer, services)
         return [Route(path, refused, methods=_EVERY_METHOD) for path in paths]
 
-    async def not_offered(request: Request, arrival: RequestContext) -> Response:
-        raise UnknownRoute("Not Found: Triton's generate extension is not offered")
-
-    absent = endpoint(not_offered, services)
     return [
-        Route("/v2/models/{rest:path}/generate", absent, methods=_EVERY_METHOD),
-        Route("/v2/models/{rest:path}/generate_stream", absent, methods=_EVERY_METHOD),
         *refuse("model control", "/v2/repository/models/{rest:path}"),
         *refuse(
             "shared memory",

@@ -40,7 +40,7 @@ _JSON = "application/json"
 
 def known(services: Services, caller: Caller, name: str) -> CatalogModel:
     """The model in a path. Raises UnknownModel or Forbidden."""
-    model = services.catalog.find(name)
+    model = services.catalog.find(caller.named(name))
     if not caller.may_use(model.name):
         raise Forbidden("this key may not use this model")
     return model

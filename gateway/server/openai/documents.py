@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.auth.caller import ANYONE, Caller
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.config.token_encoding import TokenEncoding, UnknownTokens
 from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.spec import OperationSpec, StreamForm
 from gateway.core.types import DocumentCall, JsonDocument
 from gateway.server import labels
@@ -23,20 +25,24 @@ def read(
     size: int = 0,
     json_bytes: int = 0,
     deployment: str = "",
+    caller: Caller = ANYONE,
 ) -> tuple[CatalogModel, DocumentCall]:
     """The model, and the call; `size`: bytes of a large one, `json_bytes`: those of `document`
-    where they are known; `deployment`: the model that the path names, whatever the body says.
+    where they are known; `deployment`: the model that the path names, whatever the body says;
+    `caller` may have names of its own for models.
     Raises InvalidField, UnknownModel."""
     if deployment:
         document["model"], json_bytes = deployment, 0
     name = document.get("model")
     if not isinstance(name, str):
-        raise _no_name(name)
-    model = catalog.find(name)
+        name = _only_model(operation, catalog, name)
+    model = catalog.find(caller.named(name))
     if model.task != operation.task:
         raise InvalidField(
             "model", f"is a model of task {model.task}, which {operation.path} cannot serve"
         )
+    if model.requests is not None:
+        document, json_bytes = model.requests.applied(document), 0
     streamed = document.get("stream", False)
     if streamed is not False and streamed is not None:
         _check_stream(streamed, operation)
@@ -47,6 +53,20 @@ def read(
     if model.token_encoding is not None and operation.token_field:
         call = _detokenised(call, operation.token_field, model.token_encoding)
     return model, call
+
+
+def described_files(operation: OperationSpec) -> tuple[UploadedFile, ...]:
+    """Of a call that is only described: as unreadable as the file that it requires."""
+    required = tuple(operation.files.items())[:1]
+    return tuple([UploadedFile(name, "", "", b"", holds) for name, holds in required])
+
+
+def _only_model(operation: OperationSpec, catalog: Catalog, name: object) -> str:
+    """Of a call that does not say it. Raises InvalidField."""
+    names = [model.name for model in catalog.models.values() if model.task == operation.task]
+    if name is None and operation.model_optional and len(names) == 1:
+        return names[0]
+    raise _no_name(name)
 
 
 def _no_name(name: object) -> InvalidField:

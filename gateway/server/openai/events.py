@@ -1,4 +1,6 @@
-"""Server-sent events of a reply: the frames, then `[DONE]` or the error that broke them off."""
+"""What a reply that streams looks like on the wire: server-sent events, then `[DONE]` or the error
+that broke them off; or the bytes of a sound or a text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ import orjson
 
 from gateway.core.errors import GatewayError, InternalError
 from gateway.core.operations.spec import OperationSpec, StreamForm
-from gateway.core.reply import Frame, FrameSource, Receiver, ServerEvent, ServerEvents
+from gateway.core.reply import (
+    Frame,
+    FrameSource,
+    MediaChunk,
+    Receiver,
+    ServerEvent,
+    ServerEvents,
+)
 from gateway.protocols import strictjson
 from gateway.protocols.http import ClientLeft
 from gateway.server.openai.errors import error_body, error_document
@@ -25,7 +34,7 @@ class EventBytes:
 
     def __init__(self, frames: FrameSource, operation: OperationSpec) -> None:
         self._frames = frames
-        self._named = operation.stream is StreamForm.RESPONSES  # events with names
+        self._form = operation.stream
         self._last: ServerEvent | ServerEvents = ServerEvent(b"")  # that went out
         self._caller: Receiver[bytes]
 
@@ -43,7 +52,8 @@ class EventBytes:
             _log.error("an event stream failed: %s", type(exc).__name__)  # its text may be content
             last = self._broken_off(InternalError("the gateway failed while it streamed"))
         else:
-            last = b"" if self._named else _DONE  # an event with a name says that it is the last
+            choices = self._form is StreamForm.CHOICES
+            last = _DONE if choices else b""  # an event with a type says that it is the last
         receiver.put(last)
 
     # A receiver of frames
@@ -62,12 +72,38 @@ class EventBytes:
 
     def _broken_off(self, error: GatewayError) -> bytes:
         """In-band, since the status line is long gone; and never `[DONE]` behind it."""
-        if not self._named:
+        if self._form is not StreamForm.RESPONSES:
             return ServerEvent(error_body(error)).framed()
         last = self._last.apart()[-1] if isinstance(self._last, ServerEvents) else self._last
         if last.event in _OWN_FAILURES:
             return b""  # the endpoint has sent the error, in this protocol's own event
         return ServerEvent(_response_error(error, last), "error").framed()
+
+
+class MediaBytes:
+    """Chunks as they come. What breaks them off cuts the connection: nothing else in such an answer
+    could say that it is not whole."""
+
+    def __init__(self, frames: FrameSource) -> None:
+        self._frames = frames
+        self._caller: Receiver[bytes]
+
+    async def deliver(self, receiver: Receiver[bytes]) -> None:
+        self._caller = receiver
+        await self._frames.deliver(self)
+
+    async def aclose(self) -> None:
+        await self._frames.aclose()
+
+    # A receiver of frames
+
+    def put(self, frame: Frame) -> bool:
+        if not isinstance(frame, MediaChunk):
+            raise InternalError("an answer came in other frames than it began with")
+        return self._caller.put(frame.body)
+
+    async def room(self) -> None:
+        await self._caller.room()
 
 
 def _response_error(error: GatewayError, last: ServerEvent) -> bytes:

@@ -43,6 +43,13 @@ await run({
     const whole = await stream.finalChatCompletion();
     return { text: whole.choices[0].message.content, several: deltas > 1 };
   },
+  async responses() {
+    const stream = client.responses.stream({ model: "writer", input: "hello" });
+    let deltas = 0;
+    stream.on("response.output_text.delta", () => (deltas += 1));
+    const whole = await stream.finalResponse();
+    return { text: whole.output_text, status: whole.status, several: deltas > 1 };
+  },
   async unknown_model() {
     try {
       await client.chat.completions.create({ model: "nobody", messages: said("hello") });

@@ -4,7 +4,8 @@ import { Output, generateText, jsonSchema, stepCountIs, streamText, tool } from 
 import { BASE, KEY, TRAMS, run } from "./checks.mjs";
 
 const to = { baseURL: `${BASE}/v1`, apiKey: KEY };
-const model = { chat: createOpenAI(to).chat, messages: createAnthropic(to) }[process.argv[4]];
+const { chat, responses } = createOpenAI(to);
+const model = { chat, responses, messages: createAnthropic(to) }[process.argv[4]];
 const settings = { model: model("writer"), maxRetries: 0 };
 const trams = tool({
   description: "Which trams stop there",

@@ -183,7 +183,7 @@ async def test_a_stream_says_the_same_event_by_event(rig: Rig) -> None:
     assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
     assert chunks[-1]["choices"] == []
     assert chunks[-1]["usage"] == COUNTED
-    assert (stream.usage, stream.total_tokens) == (Usage(127, 9, 100, 4), 136)  # type: ignore[attr-defined]
+    assert (stream.usage, stream.total_tokens) == (Usage(127, 9, 100, 4, 20), 136)  # type: ignore[attr-defined]
     whole = (await rig.completion())["choices"][0]
     message = joined(chunks)
     assert message.pop("finish_reason") == whole["finish_reason"]

@@ -25,9 +25,9 @@ from gateway.core.errors import (
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
-from gateway.core.operations.rerank import RERANK
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.texts.rerank import RERANK
 from gateway.core.reply import Frame, JsonBody, ReplyStream, ServerEvent, ServerEvents
 from gateway.core.types import DocumentCall, InferenceRequest, ServedModel, TensorCall, WireProtocol
 from gateway.endpoints.connectors.openai.event_stream import AnswerBounds

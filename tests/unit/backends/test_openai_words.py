@@ -12,7 +12,7 @@ from gateway.endpoints.connectors.openai.failures import in_document
 from gateway.endpoints.connectors.openai.words import ProviderWords
 
 KEY = "sk-provider-secret-key-123"
-WORDS = ProviderWords({"authorization": f"Bearer {KEY}", "api-key": "other/secret+key"})
+WORDS = ProviderWords([f"Bearer {KEY}", "other/secret+key"])
 SHAPES: dict[str, Any] = {
     "a string": {"error": "no such thing"},
     "FastAPI": {"detail": "no such thing"},

@@ -42,9 +42,12 @@ from gateway.core.errors import (
     UpstreamUnreachable,
 )
 from gateway.core.operations.chat import CHAT
+from gateway.core.operations.media.audio import TRANSCRIPTIONS
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.reply import (
     GrpcMessage,
     JsonBody,
+    MediaChunk,
     RestBody,
     ServerEvent,
 )
@@ -94,10 +97,18 @@ def over(call: Forwarded) -> Forwarded:
     return unpack_call(b"".join(pack_call(call)))
 
 
+FORM = DocumentCall(
+    TRANSCRIPTIONS,
+    {"model": "m", "a[]": ["b", "c"]},
+    files=(
+        UploadedFile("file", "ü.mp3", "audio/mpeg", bytes(range(256)), ""),
+        UploadedFile("other", "", "a/b", b"", ""),
+    ),
+)
 MESSAGE = replace(DOCUMENT, translation=Translation("messages"))
 
 
-@pytest.mark.parametrize("payload", [TENSORS, DOCUMENT, MESSAGE, TensorCall(())])
+@pytest.mark.parametrize("payload", [TENSORS, DOCUMENT, MESSAGE, FORM, TensorCall(())])
 def test_a_call_comes_out_as_it_went_in(payload: TensorCall | DocumentCall) -> None:
     assert over(replace(CALL, payload=payload)) == replace(CALL, payload=payload)
     stays = replace(CALL, payload=payload, restricted=True, cloud=None)
@@ -164,11 +175,12 @@ def test_a_call_with_more_behind_it_is_refused() -> None:
         JsonBody(b"{}"),
         ServerEvent(b"data", "response.created"),
         ServerEvent(b""),
+        MediaChunk(b"\0\xff", "audio/mpeg"),
     ],
     ids=repr,
 )
 async def test_a_frame_comes_out_as_it_went_in(
-    frame: RestBody | GrpcMessage | JsonBody | ServerEvent,
+    frame: RestBody | GrpcMessage | JsonBody | MediaChunk | ServerEvent,
 ) -> None:
     packed_frame = pack_frame(frame)
     for size in (1, 3, len(packed_frame)):
@@ -198,7 +210,12 @@ def test_a_word_in_the_place_of_a_frame_is_a_failure_of_the_peer() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "body"),
-    [(Kind.REST, b"\0"), (Kind.EVENT, b""), (Kind.EVENT, b"\0\0\0\x01\xff")],
+    [
+        (Kind.REST, b"\0"),
+        (Kind.EVENT, b""),
+        (Kind.EVENT, b"\0\0\0\x01\xff"),
+        (Kind.MEDIA, b"\0\0\0\x01\xff"),
+    ],
 )
 def test_half_a_frame_is_a_failure_of_the_peer(kind: Kind, body: bytes) -> None:
     with pytest.raises(UpstreamFailed):

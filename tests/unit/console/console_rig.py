@@ -104,9 +104,10 @@ class Desk:
         )
         self.actions = Actions(self.rig.log)
         self.feed = Feed(self.decisions, Picture(self.sight))
+        self.operators = Operators(operators or {}, keys_configured, issued_ids)
         self.front = ConsoleFront(
-            self.sight, self.feed, Operators(operators or {}, keys_configured, issued_ids),
-            LimitSettings(), self.rig.metrics, page.files(), self.actions,
+            self.sight, self.feed, self.operators, LimitSettings(), self.rig.metrics,
+            page.files(), self.actions,
         )  # fmt: skip
 
     def app(self) -> Any:

@@ -142,4 +142,6 @@ def test_every_documented_code_has_words() -> None:
     placed = {r for zone, r in words._WHY if zone != words.NONE}
     assert codes("Placement") == placed
     assert codes("Vetoes") | {"unavailable"} == set(words.VETOES)
-    assert codes("Verdicts") == {*words.VERDICTS, "unscannable:<what>", "category:<name>"}
+    assert codes("Verdicts") == {
+        *words.VERDICTS, "unscannable:<what>", "category:<name>", "hook:<name>",
+    }  # fmt: skip

@@ -264,6 +264,20 @@ async def test_the_switch_is_told_of_once_though_its_file_is_looked_at_meanwhile
         assert log.told == ["spill_stop console", "spill_go console"]
 
 
+async def test_a_stream_ends_when_the_settings_name_its_operator_no_more() -> None:
+    desk = Desk(operators={"alma": OperatorSettings(key=SecretStr("first-key"))})
+    async with (
+        served(desk) as (_, client),
+        stream(client, ("authorization", "Bearer first-key")) as told_now,
+    ):
+        await anext(told_now)
+        named = {"alma": OperatorSettings(key=SecretStr("second-key"))}
+        desk.operators.follow(named, True, lambda token: ())
+        async with asyncio.timeout(10):
+            async for _ in told_now:
+                pass
+
+
 async def test_a_stream_ends_when_its_operator_is_one_no_more() -> None:
     """A key that is revoked is refused in five seconds, and so is what it has open."""
     ids = ["hk3v5zqx2b7a"]

@@ -343,7 +343,7 @@ async def test_a_caller_that_reads_nothing_is_cut_off(rig: Rig) -> None:
         ("POST", "/v2/models/simple", 405, True),
         ("GET", "/v2/models/simple/infer", 405, True),
         ("DELETE", "/v2/models/simple/infer", 405, True),
-        ("POST", "/v2/models/simple/generate", 404, True),
+        ("GET", "/v2/models/simple/generate", 405, True),
         ("GET", "/v2x", 404, False),
         ("GET", "/", 404, False),
         ("GET", "/echo", 405, False),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.core.errors import GatewayError
-from gateway.core.operations.registry import by_path
+from gateway.core.operations.registry import OPERATIONS
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     ONPREM_ONLY,
     DocumentCall,
@@ -17,6 +18,8 @@ from gateway.core.types import (
     Tensor,
     TensorCall,
 )
+from gateway.protocols import multipart
+from gateway.protocols.multipart import FormPart
 from gateway.server import labels, ops
 from gateway.server.http import App
 from gateway.server.openai import front as openai
@@ -137,25 +140,34 @@ BODIES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("more", BODIES)
-@pytest.mark.parametrize("path", [*by_path()])
-async def test_a_field_that_nobody_knows(more: dict[str, Any], path: str) -> None:
+FULL = {
+    "model": MODEL, "messages": PROMPT["messages"], "prompt": "hello", "input": "hello",
+    "query": "hello", "documents": ["hello"], "text_1": "hello", "text_2": "hello", "tokens": [1],
+}  # fmt: skip
+"""What any operation requires; none minds the rest."""
+SPECS = [spec for spec in OPERATIONS.values() if spec.path]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+async def test_a_field_that_nobody_knows(spec: OperationSpec) -> None:
     taken = Taken()
     made = services(taken)
-    documents: dict[str, dict[str, Any]] = {
-        "/v1/chat/completions": PROMPT,
-        "/v1/completions": {"model": MODEL, "prompt": "hello"},
-        "/v1/embeddings": {"model": MODEL, "input": "hello"},
-        "/v1/responses": {"model": MODEL, "input": "hello"},
-        "/v1/rerank": {"model": MODEL, "query": "hello", "documents": ["hello"]},
-    }
-    object.__setattr__(made.catalog.models[MODEL], "task", by_path()[path].task)
+    object.__setattr__(made.catalog.models[MODEL], "task", spec.task)
     async with http_rig.serving(App(made, [openai.front(made)])) as port:
-        said = [("content-type", "application/json")]
-        body = json.dumps({**documents[path], **more}).encode()
-        answer = await http_rig.ask(port, "POST", path, body, said)
-    assert (answer.status, answer.headers["x-spillway-reason"]) == (400, "unknown_label")
-    assert "pillway" in answer.error.partition(":")[0].casefold()
+        for more in BODIES:
+            media, body = "application/json", json.dumps({**FULL, **more}).encode()
+            if spec.files:
+                if not isinstance(next(iter(more.values())), str):
+                    continue
+                given = [
+                    FormPart(name, str(text).encode()) for name, text in {**FULL, **more}.items()
+                ]
+                files = [FormPart(name, b"a", "a") for name in spec.files]
+                media, pieces = multipart.encode([*given, *files])
+                body = b"".join(pieces)
+            answer = await http_rig.ask(port, "POST", spec.path, body, [("content-type", media)])
+            assert (answer.status, answer.headers["x-spillway-reason"]) == (400, "unknown_label")
+            assert "pillway" in answer.error.partition(":")[0].casefold()
     assert not taken.requests
 
 

@@ -12,9 +12,9 @@ from gateway.core.errors import InvalidField, RequestRejected
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.embeddings import EMBEDDINGS
-from gateway.core.operations.rerank import RERANK
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.texts.rerank import RERANK
 from gateway.server.openai import documents as openai_documents
 from gateway.server.openai.errors import error_document
 

@@ -392,7 +392,7 @@ async def test_a_body_over_the_cap_is_refused(front: Served) -> None:
     [
         ("GET", "/v1/chat/completions", 405),
         ("POST", "/v1/models", 405),
-        ("POST", "/v1/moderations", 404),
+        ("POST", "/v1/assistants", 404),
         ("GET", "/v1/files", 404),
         ("GET", "/v1/chat/completions/abc", 404),
         ("DELETE", "/v1/responses/resp_1", 404),
@@ -414,9 +414,12 @@ async def test_models_are_listed_and_found(front: Served) -> None:
     assert listed["object"] == "list"
     assert [m["id"] for m in listed["data"]] == ["scribe", "minilm", "org/chat", "gpt-4o"]
     for model in listed["data"]:
-        assert set(model) == {"id", "object", "created", "owned_by"}
+        assert {"id", "object", "created", "owned_by"} <= set(model)
         assert (await front.client.get(f"/v1/models/{model['id']}")).json() == model
-    for name in ("simple", "nonesuch", "scribe/", "scribe%00", "SCRIBE"):
+    assert listed["models"] == ["scribe", "minilm", "org/chat", "simple"]  # as KServe lists them
+    tensors = (await front.client.get("/v1/models/simple")).json()
+    assert (tensors["name"], tensors["ready"]) == ("simple", False)
+    for name in ("nonesuch", "scribe/", "scribe%00", "SCRIBE"):
         response = await front.client.get(f"/v1/models/{name}")
         assert response.status_code in (400, 404)
         assert told(response)["code"] in ("model_not_found", "unknown_route", "invalid_request")
@@ -530,7 +533,7 @@ async def test_a_deployment_is_the_model_whatever_the_body_says(
     [
         ("/openai/deployments/nobody/chat/completions", 404, "unknown_model"),
         ("/openai/deployments/minilm/chat/completions", 400, "invalid_request"),
-        ("/openai/deployments/scribe/images/generations", 404, "unknown_route"),
+        ("/openai/deployments/scribe/assistants", 404, "unknown_route"),
         ("/openai/deployments//chat/completions", 404, "unknown_route"),
         ("/openai/chat/completions", 404, "unknown_route"),
         ("/openaiv1/chat/completions", 404, "unknown_route"),

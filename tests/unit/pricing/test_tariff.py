@@ -22,6 +22,8 @@ from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.embeddings import EMBEDDINGS
+from gateway.core.operations.media.audio import TRANSCRIPTIONS
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import (
     DocumentCall,
@@ -177,6 +179,14 @@ def test_what_crosses_is_paid_for_both_ways() -> None:
     call = tensors(b"x" * 400)
     assert in_the_cloud(call, served, None, 1, received_bytes=600).nano_usd == nano(1e-6)
     assert at_most(call, served) >= nano(1e-6)
+
+
+def test_a_file_that_crosses_is_paid_for() -> None:
+    served = ServedModel("m", egress_usd_per_gb=1.0)
+    file = UploadedFile("file", "a", "audio/mpeg", b"x" * 5000, "audio")
+    call = replace(chat(), payload=DocumentCall(TRANSCRIPTIONS, {}, files=(file,)))
+    assert in_the_cloud(call, served, None, 1, received_bytes=0).moved_bytes == 5002
+    assert at_most(call, served) >= nano(5e-6)
 
 
 def test_on_the_premises_the_servers_time_is_paid_for() -> None:

@@ -101,7 +101,7 @@ def test_an_endpoint_cannot_close_itself_for_ever() -> None:
     clock = HandClock()
     limit = AdaptiveLimit(4, clock)
     limit.refused(clock(), in_flight=1, retry_after_s=1e9)
-    assert limit.closed_s <= 60.0
+    assert limit.closed_s <= 3600.0
 
 
 def test_a_shorter_wait_does_not_end_a_longer_one() -> None:

@@ -1,17 +1,20 @@
 """Documents and pictures in the content parts of a call, taken out of it.
 
 Only parts that are as the OpenAI API has them, with the content in a data URL and no other
-field, are taken. Any other stays where it is, and restricts the call as it does when documents are
-not read: links, ids of stored files, audio, unknown fields.
+field, and pictures in a form are taken. Any other stays where it is, and restricts the call as it
+does when documents are not read: links, ids of stored files, audio, unknown fields.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gateway.classify.text.documents import MOST_BYTES
+from gateway.core.operations.media.files import UploadedFile
 from gateway.core.types import DocumentCall, JsonDocument, Payload
 
 _DATA_URL = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
@@ -35,7 +38,21 @@ def detach(payload: Payload) -> tuple[Payload, list[Attachment]]:
     for name in _LISTS:
         if isinstance(turns := document.get(name), list):
             document[name] = [_without(turn, attachments) for turn in turns]
-    return (replace(payload, document=document) if attachments else payload), attachments
+    files = tuple([_without_picture(file, attachments) for file in payload.files])
+    if not attachments:
+        return payload, attachments
+    return replace(payload, document=document, files=files), attachments
+
+
+def _without_picture(file: UploadedFile, attachments: list[Attachment]) -> UploadedFile:
+    """A picture's text is read; its name, as any, with the call's."""
+    if file.holds != "image" or not file.media_type.startswith("image/"):
+        return file
+    if len(file.content) > MOST_BYTES:
+        return file
+    base64 = b64encode(file.content).decode("ascii")
+    attachments.append(Attachment(file.media_type, base64, file.filename))
+    return replace(file, content=b"", holds="")
 
 
 def _without(turn: Any, attachments: list[Attachment]) -> Any:

@@ -16,8 +16,9 @@ from gateway.classify.verdicts.answers.in_progress import AnswerInProgress
 from gateway.classify.verdicts.answers.masked_stream import MaskedStream
 from gateway.classify.verdicts.answers.masks import AnswerMasks
 from gateway.classify.verdicts.answers.read_stream import ReadStream
+from gateway.classify.verdicts.answers.texts import AUDIO
 from gateway.classify.verdicts.answers.verdicts import AnswerVerdicts
-from gateway.core.reply import InferenceReply, OneFrame
+from gateway.core.reply import InferenceReply, MediaChunk, MediaReply, OneFrame
 from gateway.core.types import InferenceRequest
 
 Handle = Callable[[InferenceRequest], Awaitable[InferenceReply]]
@@ -46,6 +47,11 @@ class AnswerInspector:
         answer = AnswerInProgress(
             request, reply.placement, self._verdicts, masks, self._restrict, self._report
         )
+        if isinstance(reply, MediaReply) and masks is not None:  # guard: S17.media-masked
+            answer.opened(MediaChunk(b"", reply.media_type))
+            withheld = answer.withhold(AUDIO)
+            await ReadStream(reply.frames, answer).aclose()
+            raise withheld
         if request.streamed:
             stream = ReadStream if masks is None else MaskedStream
             return replace(reply, frames=stream(reply.frames, answer))

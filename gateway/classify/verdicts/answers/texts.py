@@ -23,6 +23,7 @@ from gateway.core.reply import (
     Frame,
     GrpcMessage,
     JsonBody,
+    MediaChunk,
     RestBody,
     ServerEvent,
     ServerEvents,
@@ -40,9 +41,10 @@ _NO_TEXT = frozenset(
     ).split()
 )
 """Keys whose values are the protocol's own, or numbers."""
+AUDIO = "answer_audio"
 _ENCRYPTED = "encrypted_content"
 _OPAQUE = {
-    "audio": "answer_audio",
+    "audio": AUDIO,
     "b64_json": "answer_image",
     _ENCRYPTED: "answer_encrypted",
 }
@@ -85,10 +87,15 @@ class OpenedFrame:
             if isinstance(frame, ServerEvent | JsonBody):
                 body = frame.body if isinstance(frame, JsonBody) else frame.data
                 self._document = json.loads(body, object_pairs_hook=_unique)
+                if self._form is StreamForm.MEDIA:  # vLLM's are of choices, others' typed
+                    choices = isinstance(self._document, dict) and "choices" in self._document
+                    self._form = StreamForm.CHOICES if choices else StreamForm.RESPONSES
                 self._walk(self._collect)
                 if self._form is StreamForm.RESPONSES:
                     channel, step = _place(self._document)
                     self.ends = channel if step == "done" else None
+            elif isinstance(frame, MediaChunk):
+                self.unread = AUDIO  # guard: S17.media-unread
             elif isinstance(frame, RestBody | GrpcMessage):
                 self.texts = [AnswerText(text, None, False) for text in _tensor_texts(frame)]
         except (ValueError, RecursionError, UpstreamFailed):
@@ -141,7 +148,7 @@ class _AnswerWalk:
         call = _is_call(document)
         if step == "delta" and isinstance(document.get("delta"), str):
             if "audio" in str(channel[0]):
-                self._unreadable(_OPAQUE["audio"])
+                self._unreadable(AUDIO)
             return {**document, "delta": self._visit(document["delta"], channel, call)}
         return self._object(document, (), call, False)
 

@@ -24,6 +24,7 @@ from gateway.core.reply import (
     deliver_each,
 )
 from gateway.core.types import InferenceRequest, ServedModel, TensorCall
+from gateway.endpoints.connectors.credential_mask import NO_CREDENTIALS, CredentialMask
 from gateway.endpoints.connectors.open_inference import grpc_failures as failures
 from gateway.endpoints.connectors.open_inference.grpc_wire import GrpcWire, encode_fields
 from gateway.protocols.http2.calls import StreamedCall
@@ -80,6 +81,7 @@ class OipGrpcClient:
         """Raises ConfigError."""
         self._target = target
         self._encode = encode
+        self._mask = CredentialMask(value for _, value in target.metadata)
         self._wire, self._streams = (
             GrpcWire(
                 target.address,
@@ -100,10 +102,11 @@ class OipGrpcClient:
         own, held = _encode_request(request), request.held
         try:
             if call.streamed:
-                return StreamReply(await self._streams.stream(_STREAM, message, left_s, own, held))
+                stream = await self._streams.stream(_STREAM, message, left_s, own, held)
+                return StreamReply(stream, self._mask)
             answer = await self._wire.call(_INFER, message, left_s, own, held)
         except failures.RAISED as exc:
-            raise failures.ours(exc) from None
+            raise failures.ours(exc, self._mask) from None
         if call.id and response_id(answer) not in (b"", call.id.encode()):
             raise UpstreamFailed("the endpoint's answer has the id of another call")
         return OneFrame(GrpcMessage(answer))
@@ -111,7 +114,7 @@ class OipGrpcClient:
     async def grpc(self, method: str, message: bytes, timeout_s: float) -> bytes:
         if method not in READ_ONLY:
             raise NotOffered(f"{method}: only methods that change nothing are offered")
-        with failures.translated():
+        with failures.translated(self._mask):
             return await self._wire.ask(SERVICE + method, message, timeout_s)
 
     async def ready(self, timeout_s: float = PROBE_S) -> bool:
@@ -157,8 +160,9 @@ _ID, _TRACE = (
 class StreamReply:
     """The answers to one request on a ModelStreamInfer of its own."""
 
-    def __init__(self, call: StreamedCall) -> None:
+    def __init__(self, call: StreamedCall, mask: CredentialMask = NO_CREDENTIALS) -> None:
         self._call = call
+        self._mask = mask
         self._closed = False
 
     def __aiter__(self) -> StreamReply:
@@ -168,7 +172,7 @@ class StreamReply:
         if self._closed:
             raise StopAsyncIteration
         try:
-            with failures.translated():
+            with failures.translated(self._mask):
                 return await self._next()
         except BaseException:  # to release the call, whatever ends it
             await self.aclose()
@@ -188,7 +192,7 @@ class StreamReply:
             raise StopAsyncIteration
         frame = StreamFrame.decode(wire)
         if frame.error:
-            raise failures.in_stream(frame)
+            raise failures.in_stream(frame, self._mask)
         return GrpcMessage(frame.response)
 
 

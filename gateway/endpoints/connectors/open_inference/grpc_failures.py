@@ -23,6 +23,7 @@ from gateway.core.errors import (
     UpstreamRefused,
     UpstreamUnreachable,
 )
+from gateway.endpoints.connectors.credential_mask import NO_CREDENTIALS, CredentialMask
 from gateway.protocols.http2.message import GrpcStatusError, NoConnection, NoRoom
 from gateway.protocols.oip.failures import model_failure
 from gateway.protocols.oip.stream_frames import StreamFrame
@@ -50,23 +51,27 @@ RAISED = (GrpcStatusError, DecodeError)
 """What calls of gRPC raise, which becomes ours by one of these two."""
 
 
-def ours(exc: Exception) -> UpstreamError | DeadlineExceeded | AnswersFull:
+def ours(
+    exc: Exception, mask: CredentialMask = NO_CREDENTIALS
+) -> UpstreamError | DeadlineExceeded | AnswersFull:
     """To be raised `from None`: what was said may repeat the call's words."""
     if isinstance(exc, NoConnection):
         return Unconnected("no connection to the endpoint")
     if isinstance(exc, NoRoom):
         return AnswersFull()
     if isinstance(exc, GrpcStatusError):
-        return error_from_status(grpc.StatusCode[exc.code], exc.details)
+        # guard: T5.grpc-words -> details = exc.details
+        details = mask.masked_text(exc.details)
+        return error_from_status(grpc.StatusCode[exc.code], details)
     return UpstreamFailed("the endpoint's answer is not of the protocol")
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated(mask: CredentialMask = NO_CREDENTIALS) -> Iterator[None]:
     try:
         yield
     except RAISED as exc:
-        raise ours(exc) from None
+        raise ours(exc, mask) from None
 
 
 def error_from_status(code: grpc.StatusCode, details: str) -> UpstreamError | DeadlineExceeded:
@@ -93,10 +98,11 @@ def error_from_status(code: grpc.StatusCode, details: str) -> UpstreamError | De
     return model_failure(words, grpc_status=code.name)
 
 
-def in_stream(frame: StreamFrame) -> UpstreamError:
+def in_stream(frame: StreamFrame, mask: CredentialMask = NO_CREDENTIALS) -> UpstreamError:
     """An error within a stream has words and no status. Triton names the model in it when the
     model failed, and only the request's id when the request was refused (seen on 2.51)."""
-    words = frame.error[:_MOST_WORDS]
+    # guard: T5.stream-words -> words = frame.error[:_MOST_WORDS]
+    words = mask.masked_text(frame.error)[:_MOST_WORDS]
     if any(text in words for text in _NOT_NOW):
         return UpstreamUnreachable("the endpoint cannot run the model now")
     if words.startswith("Request for unknown model"):

@@ -19,6 +19,7 @@ from gateway.core.errors import (
 from gateway.core.reply import OneFrame, ReplyStream, RestBody
 from gateway.core.types import InferenceRequest, ServedModel, TensorCall, WireProtocol
 from gateway.endpoints.connectors.call_ids import CallId, CallIds, other_id
+from gateway.endpoints.connectors.credential_mask import CredentialMask
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.wire import (
     ConnectionPool,
@@ -55,6 +56,7 @@ class RestServer:
         self._wire = wire
         self._headers = headers
         self._takes_timeout = takes_timeout
+        self._mask = CredentialMask(value.decode("latin-1") for _, value in headers)
         self._starts: dict[tuple[str, str], bytes] = {}  # of heads, by model and version
         self._ids = CallIds()
         self._repeats_ids = True  # until an answer has none
@@ -80,7 +82,7 @@ class RestServer:
         model = served.model, served.version or call.version
         start = self._starts.get(model) or self._start(*model)
         sent = PostAgain(start, headers, body, repeatable=call.sequence is None)
-        answer = _rest_body(await self._answer(sent, own, request))
+        answer = self._rest_body(await self._answer(sent, own, request))
         if not answer.body.startswith(b"{") and answer.body[:_MARGIN].lstrip()[:1] != b"{":
             raise UpstreamFailed("the endpoint answered with something that is no JSON object")
         return OneFrame(answer)
@@ -105,7 +107,7 @@ class RestServer:
         """Its answer has no id: `alone` on its connection it is not another call's."""
         request = WireRequest("GET", path, self._headers)
         deadline = Deadline.after(timeout_s)
-        return _rest_body(
+        return self._rest_body(
             await self._wire.read(request, deadline, WireAnswer.from_connection, alone=alone)
         )
 
@@ -115,6 +117,17 @@ class RestServer:
         except GatewayError:
             return False
         return True
+
+    def _rest_body(self, answer: WireAnswer) -> RestBody:
+        if answer.status != 200:
+            body = self._mask.masked(answer.body)  # guard: T5.rest-words -> body = answer.body
+            raise failure(WireAnswer(answer.status, answer.headers, body))
+        length = answer.headers.get(_LENGTH)
+        if length is None:
+            return RestBody(answer.body)
+        if not length.isdigit() or not 0 < int(length) <= len(answer.body):
+            raise UpstreamFailed("the endpoint's answer states a wrong length of its JSON part")
+        return RestBody(answer.body, int(length))
 
     def _start(self, model: str, version: str) -> bytes:
         headers = (*self._headers, (b"content-type", b"application/octet-stream"))
@@ -180,17 +193,6 @@ def _reaches_the_caller(status: int) -> bool:
 def model_path(model: str, version: str = "") -> str:
     path = f"/v2/models/{quote(model, safe='')}"
     return f"{path}/versions/{quote(version, safe='')}" if version else path
-
-
-def _rest_body(answer: WireAnswer) -> RestBody:
-    if answer.status != 200:
-        raise failure(answer)
-    length = answer.headers.get(_LENGTH)
-    if length is None:
-        return RestBody(answer.body)
-    if not length.isdigit() or not 0 < int(length) <= len(answer.body):
-        raise UpstreamFailed("the endpoint's answer states a wrong length of its JSON part")
-    return RestBody(answer.body, int(length))
 
 
 def failure(answer: WireAnswer) -> GatewayError:

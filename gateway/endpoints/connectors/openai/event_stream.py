@@ -41,9 +41,10 @@ from gateway.endpoints.connectors.openai.usage import (
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.protocols.http_client.stream import WireStream
 
-NO_SECRETS = ProviderWords({})
+NO_SECRETS = ProviderWords()
 _DONE = b"[DONE]"
 _TURN_BYTES = 8 * 1024  # of events that are read before others have their turn
+_LAST_MEDIA_STEPS = (".done", ".completed")
 _LAST_RESPONSE_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 
 
@@ -52,6 +53,7 @@ class AnswerBounds:
     """What one answer may take, within its deadline."""
 
     event_bytes: int = 8 * 1024 * 1024  # the last event of a Responses stream repeats all of it
+    media_bytes: int = 64 * 1024 * 1024  # of an answer that is no JSON
     refusal_bytes: int = 64 * 1024
     probe_s: float = 2.0
     drain_s: float = 0.05  # for the end of a body behind its last event, to keep the connection
@@ -90,6 +92,8 @@ class Progress:
     def note(self, document: dict[str, Any]) -> None:
         if "error" in document or "type" in document or document.get("object") == "error":
             self.failure = failures.in_document(document, self.words)
+            if self.operation.stream is StreamForm.MEDIA:
+                self._note_media(document)
         if self.operation.stream is StreamForm.RESPONSES:
             self._note_response(document)
             return
@@ -104,6 +108,11 @@ class Progress:
                     self._finished.add(at)
                 elif at not in self._finished:
                     self._open.add(at)
+
+    def _note_media(self, document: dict[str, Any]) -> None:
+        """There is a last event for each picture, so that the body's end ends the stream."""
+        if str(document.get("type")).endswith(_LAST_MEDIA_STEPS):
+            self._finished.add(0)
 
     def _note_response(self, document: dict[str, Any]) -> None:
         if document.get("type") in _LAST_RESPONSE_EVENTS:
@@ -290,7 +299,7 @@ class EventStream:
         return (
             self._committed
             and self._reader is None
-            and self._progress.operation.stream is not StreamForm.RESPONSES
+            and self._progress.operation.stream is StreamForm.CHOICES
         )
 
     def _passes_on(self, event: ServerEvent) -> bool:

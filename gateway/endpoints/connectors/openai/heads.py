@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 from gateway.config.providers import ProviderDescription
-from gateway.core.operations.registry import by_path
+from gateway.core.operations.registry import OPERATIONS
+from gateway.core.operations.spec import OperationSpec
 from gateway.core.types import DocumentCall, InferenceRequest
 from gateway.protocols.aws import event_stream as amazon
 from gateway.protocols.aws.sigv4 import Signer
@@ -15,7 +16,7 @@ from gateway.protocols.http_client.wire import ConnectionPool, Header, WireReque
 
 STREAMS = {"sse": b"text/event-stream", "amazon": amazon.MEDIA}
 """The media type of a description's `stream_format`."""
-_WHOLE = b"application/json"
+_WHOLE, _ANYTHING = b"application/json", b"*/*"
 _MODEL = "{model}"
 _TRACE = re.compile("[0-9a-f-]+")  # as all of them are that go to a cloud
 
@@ -39,8 +40,9 @@ class CallHeads:
         self._paths = {
             (operation, streamed): provider.path(operation.name, streamed)
             if provider
-            else path.removeprefix("/v1")
-            for path, operation in by_path().items()
+            else _own_path(operation)
+            for operation in OPERATIONS.values()
+            if operation.path
             for streamed in (False, True)
         }
 
@@ -51,10 +53,9 @@ class CallHeads:
             (b"user-agent", b"spillway"),
             (b"accept-encoding", b"identity"),
             *((name.encode("ascii"), value.encode("ascii")) for name, value in given.items()),
-            (b"content-type", b"application/json"),
         )
         self._starts = {
-            (*call, ""): self._start(path, call[1])
+            (*call, ""): self._start(call[0], path, call[1])
             for call, path in self._paths.items()
             if path and _MODEL not in path
         }
@@ -73,16 +74,36 @@ class CallHeads:
             start, trace.encode(), len(body),
         )  # fmt: skip
 
+    def form_head(
+        self,
+        request: InferenceRequest,
+        call: DocumentCall,
+        model: str,
+        media_type: bytes,
+        body: tuple[bytes, ...],
+    ) -> bytes:
+        """Of a call that is sent as a form."""
+        path = self._paths[call.operation, call.streamed].replace(_MODEL, quote(model, safe=""))
+        start = self._start(call.operation, path, call.streamed, media_type)
+        headers = _trace_headers(request)
+        if self._signer is not None:
+            headers += _signature(self._signer, start, b"".join(body))
+        return self._wire.head(start, headers, sum(map(len, body)))
+
     def probe(self) -> WireRequest:
         """A GET that shows whether the provider answers."""
-        headers = self._headers
+        headers = (*self._headers, (b"content-type", _WHOLE))
         if self._signer is not None:
             start = self._wire.start("GET", self._probe, headers)
             headers += _signature(self._signer, start, b"")
         return WireRequest("GET", self._probe, headers)
 
-    def _start(self, path: str, streamed: bool) -> bytes:
-        headers = (*self._headers, (b"accept", self._accepted[streamed]))
+    def _start(
+        self, operation: OperationSpec, path: str, streamed: bool, media_type: bytes = _WHOLE
+    ) -> bytes:
+        binary = streamed and operation.answers_bytes is not None
+        accepted = _ANYTHING if binary else self._accepted[streamed]
+        headers = (*self._headers, (b"content-type", media_type), (b"accept", accepted))
         return self._wire.start("POST", _with_query(path, self._query), headers)
 
     def _start_with_model(self, call: DocumentCall, model: str) -> bytes:
@@ -93,8 +114,14 @@ class CallHeads:
         if start is None:
             path = self._paths[call.operation, call.streamed]
             named = path.replace(_MODEL, quote(model, safe=""))
-            start = self._starts[key] = self._start(named, call.streamed)
+            start = self._starts[key] = self._start(call.operation, named, call.streamed)
         return start
+
+
+def _own_path(operation: OperationSpec) -> str:
+    """As its API has it: behind the base of the endpoint's URL, which /v1 stands for, or beside."""
+    path = operation.path
+    return path.removeprefix("/v1") if path.startswith("/v1/") else f"/..{path}"
 
 
 def _signature(signer: Signer, start: bytes, body: bytes) -> tuple[Header, ...]:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from gateway.config.providers import Authorization, ProviderDescription
+from gateway.config.providers.limits import OPENAI_LIMITS
 from gateway.core.deadline import Deadline
 from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import (
@@ -33,6 +34,7 @@ from gateway.core.types import (
     JsonDocument,
     ServedModel,
 )
+from gateway.core.yaml_document import is_secret_name
 from gateway.endpoints.connectors.openai import failures
 from gateway.endpoints.connectors.openai.amazon.events import AmazonEventParser
 from gateway.endpoints.connectors.openai.amazon.failures import error_from_answer
@@ -41,7 +43,10 @@ from gateway.endpoints.connectors.openai.event_stream import (
     EventStream,
     read_document,
 )
+from gateway.endpoints.connectors.openai.form import form_parts
 from gateway.endpoints.connectors.openai.heads import STREAMS, CallHeads
+from gateway.endpoints.connectors.openai.media_stream import MediaStream
+from gateway.endpoints.connectors.openai.quota import QuotaReader
 from gateway.endpoints.connectors.openai.sse import EventParser
 from gateway.endpoints.connectors.openai.usage import (
     StreamUsage,
@@ -50,7 +55,7 @@ from gateway.endpoints.connectors.openai.usage import (
 )
 from gateway.endpoints.connectors.openai.words import ProviderWords
 from gateway.endpoints.credentials import Credential, NoCredential
-from gateway.protocols import strictjson
+from gateway.protocols import multipart, strictjson
 from gateway.protocols.aws.sigv4 import Signer
 from gateway.protocols.http_client.connection import HttpClientConnection
 from gateway.protocols.http_client.origin import Origin, Tls
@@ -59,6 +64,9 @@ from gateway.protocols.http_client.wire import ConnectionPool
 from gateway.protocols.strictjson import dumps
 
 REST_S = 0.5  # of a connection between two calls: no answer says to which of them it belongs
+
+
+ProviderAnswer = OneFrame | EventStream | MediaStream
 
 
 def endpoint_origin(url: str, tls: Tls | None = None, base: str = "/v1") -> Origin:
@@ -91,14 +99,19 @@ class OpenAiConnector:
         self._format = provider.stream_format if provider else "sse"
         self._bounds = bounds or AnswerBounds()
         self._given = headers or {}
-        self._words = ProviderWords(self._given)
         self._usage = StreamUsage()
+        self._query_secrets = [
+            value for name, value in (query or {}).items() if is_secret_name(name)
+        ]
+        self._words = ProviderWords((*self._given.values(), *self._query_secrets))
+        limits = provider.limits if provider else None
+        self.quota = QuotaReader(OPENAI_LIMITS if limits is None else limits)
         self._heads = CallHeads(wire, provider, query)
         self._heads.carry(self._given)
 
     def open(
         self, request: InferenceRequest, served: ServedModel
-    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
+    ) -> Coroutine[Any, Any, ProviderAnswer]:
         call = request.payload
         if not isinstance(call, DocumentCall):
             raise UpstreamRefused("an OpenAI endpoint serves no tensors")
@@ -108,6 +121,8 @@ class OpenAiConnector:
         document = self._document(chat, served)
         if self._provider is not None:
             document = self._provider.completed(document)
+        if call.files:
+            return self._open_form(document, request, call, served.model)
         if call.streamed and self._usage.asks(call, served.model):
             return self._open_asking(document, request, call, served.model)
         if call.size > AT_ONCE_BYTES:
@@ -122,14 +137,16 @@ class OpenAiConnector:
             return
         self._version = credential.version
         if isinstance(issued, Signer):
-            self._words = ProviderWords({**self._given, **issued.keys.secrets})
+            self._words = ProviderWords(
+                (*self._given.values(), *issued.keys.secrets.values(), *self._query_secrets)
+            )
             self._heads.carry(self._given, issued)
             return
         header = Authorization()
         if self._provider is not None and not credential.bearer:
             header = self._provider.authorization
         given = {**self._given, **header.headers(issued.text)}
-        self._words = ProviderWords(given)
+        self._words = ProviderWords((*given.values(), *self._query_secrets))
         self._heads.carry(given)
 
     def _document(self, document: JsonDocument, served: ServedModel) -> JsonDocument:
@@ -143,7 +160,7 @@ class OpenAiConnector:
 
     async def _open_asking(
         self, document: dict[str, Any], request: InferenceRequest, call: DocumentCall, model: str
-    ) -> OneFrame | EventStream:
+    ) -> ProviderAnswer:
         """For the usage that the caller does not need. A provider that does not know that is asked
         once more, without."""
         size = call.size
@@ -153,12 +170,20 @@ class OpenAiConnector:
             response = await self._wire.open(head, body, request.deadline)
             if response.status == 200 or wanted is document:
                 break
-            refusal = await self._refusal(response)
+            refusal = await _refusal(response, self._bounds)
             await response.aclose()
             if not self._usage.refused(response.status, refusal, call, model):
                 raise self._failure(response.status, response.headers, refusal)
         without_usage = wanted is not document and call.translation is None
         return await self._events(response, request, call, model, without_usage)
+
+    async def _open_form(
+        self, document: JsonDocument, request: InferenceRequest, call: DocumentCall, model: str
+    ) -> ProviderAnswer:
+        """Our own form of the parsed one, as documents are our own serialisation."""
+        media_type, body = multipart.encode(form_parts(document, call.files))
+        head = self._heads.form_head(request, call, model, media_type.encode(), body)
+        return await self._sent(head, body, request, call, model)
 
     async def _open_at_length(
         self,
@@ -166,7 +191,7 @@ class OpenAiConnector:
         request: InferenceRequest,
         call: DocumentCall,
         model: str,
-    ) -> OneFrame | EventStream:
+    ) -> ProviderAnswer:
         head, body = await asyncio.to_thread(self._head_and_body, written, request, call, model)
         return await self._sent(head, body, request, call, model)
 
@@ -183,12 +208,17 @@ class OpenAiConnector:
 
     def _open(
         self, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
-    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
+    ) -> Coroutine[Any, Any, ProviderAnswer]:
         return self._sent(self._heads.head(request, call, model, body), body, request, call, model)
 
     def _sent(
-        self, head: bytes, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
-    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        request: InferenceRequest,
+        call: DocumentCall,
+        model: str,
+    ) -> Coroutine[Any, Any, ProviderAnswer]:
         if call.streamed:
             return self._streamed(head, body, request, call, model)
         read = partial(self._whole, call.operation, model)
@@ -236,13 +266,18 @@ class OpenAiConnector:
                 failed, failure = DeferredError(failure), None
                 raise failed.again()
         usage = document.get("usage")
-        if type(usage) is not dict:
-            return OneFrame(JsonBody(body))
-        return OneFrame(JsonBody(body), *token_counts(usage, operation.writes))
+        counts = token_counts(usage, operation.writes) if type(usage) is dict else (None, None)
+        self.quota.read(answer.headers, counts[0])
+        return OneFrame(JsonBody(body), *counts)
 
     async def _streamed(
-        self, head: bytes, body: bytes, request: InferenceRequest, call: DocumentCall, model: str
-    ) -> EventStream:
+        self,
+        head: bytes,
+        body: bytes | tuple[bytes, ...],
+        request: InferenceRequest,
+        call: DocumentCall,
+        model: str,
+    ) -> EventStream | MediaStream:
         response = await self._wire.open(head, body, request.deadline)
         return await self._events(response, request, call, model, False)
 
@@ -253,13 +288,16 @@ class OpenAiConnector:
         call: DocumentCall,
         model: str,
         without_usage: bool,
-    ) -> EventStream:
+    ) -> EventStream | MediaStream:
         try:
             if response.status != 200:
-                refusal = await self._refusal(response)
+                refusal = await _refusal(response, self._bounds)
                 raise self._failure(response.status, response.headers, refusal)
+            self.quota.read(response.headers)
             media = response.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if media != STREAMS[self._format]:
+                if call.operation.answers_bytes is not None:
+                    return MediaStream(response, self._bounds.media_bytes)
                 raise UpstreamFailed("the endpoint answered a streamed call with no event stream")
             return self._stream(response, request, call, model, without_usage)
         except BaseException as exc:  # noqa: BLE001 - raised below, whatever it is
@@ -292,6 +330,7 @@ class OpenAiConnector:
         return None
 
     def _failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> UpstreamError:
+        self.quota.read(headers)
         failure = self._meaning(status, headers, body)
         if failure.reason == NoCredential.reason and failure.any_call:
             self._distrust()
@@ -302,11 +341,12 @@ class OpenAiConnector:
             return error_from_answer(status, headers, body, self._words)
         return failures.error_from_status(status, headers, self._words.message(body, status))
 
-    async def _refusal(self, response: WireStream) -> bytes:
-        body = bytearray()
-        with suppress(UpstreamError):  # the status says enough
-            async for chunk in response:
-                body += chunk
-                if len(body) > self._bounds.refusal_bytes:
-                    return b""
-        return bytes(body)
+
+async def _refusal(response: WireStream, bounds: AnswerBounds) -> bytes:
+    body = bytearray()
+    with suppress(UpstreamError):  # the status says enough
+        async for chunk in response:
+            body += chunk
+            if len(body) > bounds.refusal_bytes:
+                return b""
+    return bytes(body)

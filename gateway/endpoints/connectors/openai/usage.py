@@ -68,7 +68,12 @@ def token_counts(usage: Mapping[str, Any], writes: bool = True) -> tuple[int | N
     written_details = get("completion_tokens_details") or get("output_tokens_details")
     cached = _part(given_details, "cached_tokens", given) if given_details else 0
     thought = _part(written_details, "reasoning_tokens", written) if written_details else 0
-    return total, Usage(given, written, cached, thought)
+    if not given_details:
+        return total, Usage(given, written, 0, thought)
+    stored = _part(given_details, "cache_write_tokens", given - cached) or _part(
+        given_details, "cache_creation_tokens", given - cached
+    )
+    return total, Usage(given, written, cached, thought, stored)
 
 
 def _part(details: Any, name: str, tokens: int) -> int:

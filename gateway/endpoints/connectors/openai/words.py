@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from gateway.endpoints.connectors.credential_mask import CredentialMask
 from gateway.protocols import strictjson
 
 _LONGEST = 4000  # characters of a message
@@ -24,21 +25,19 @@ _HOLD_WORDS = (
     "description", "error_description", "title", "reason",
 )  # fmt: skip
 _TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_TOKENS = re.compile(rb"(?i)\bbearer[ +]+[A-Za-z0-9._~+/=-]{8,}|\bsk-[A-Za-z0-9_-]{16,}")
-_HIDDEN = b"(credential)"
 
 
 class ProviderWords:
     """Of one provider."""
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        """`headers` go with every call; their values are repeated to nobody."""
-        self._secrets = _secrets(headers.values())
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        """`values` of headers and the query go with every call and are repeated to nobody."""
+        self._mask = CredentialMask(values)
 
     def message(self, body: bytes, status: int) -> bytes:
         """An error in the shape of the OpenAI API; as it came where it has that shape and no
         credential in it. Nothing if it says nothing."""
-        body = self._cleaned(body)
+        body = self._mask.masked(body)  # guard: T5.provider-words
         document = _document(body)
         if isinstance(document, dict):
             error = document.get("error")
@@ -52,21 +51,6 @@ class ProviderWords:
     def within(self, error: object, status: int) -> bytes:
         """The same of an error within an answer."""
         return self.message(strictjson.dumps({"error": error}), status)
-
-    def _cleaned(self, body: bytes) -> bytes:
-        for secret in self._secrets:
-            body = body.replace(secret, _HIDDEN)
-        return _TOKENS.sub(_HIDDEN, body)
-
-
-def _secrets(values: Iterable[str]) -> tuple[bytes, ...]:
-    """The longest first, so that none is left of one in another."""
-    texts: set[str] = set()
-    for value in values:
-        texts.update((value, value.rpartition(" ")[2]))
-    secrets = {each.encode("latin-1", "replace") for each in texts if len(each) >= 6}
-    written = {strictjson.dumps(each)[1:-1] for each in texts if len(each) >= 6}
-    return tuple(sorted(secrets | written, key=len, reverse=True))
 
 
 def _document(body: bytes) -> Any:

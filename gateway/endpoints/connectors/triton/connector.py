@@ -33,7 +33,11 @@ class TritonConnector:
     def open(self, request: InferenceRequest, served: ServedModel) -> Awaitable[ReplyStream]:
         if isinstance(request.payload, DocumentCall):
             return self._documents.open(request, served)
-        if self._over_http is not None and request.protocol is _REST:
+        if (
+            self._over_http is not None
+            and request.protocol is _REST
+            and not request.payload.streamed  # only gRPC has streams
+        ):
             return self._over_http.open(request, served)
         return self._over_grpc.open(request, served)
 

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import (
     GatewayError,
     NotOffered,
@@ -29,7 +28,7 @@ from gateway.server.dialects.anthropic import requests
 from gateway.server.dialects.anthropic.answers import message
 from gateway.server.dialects.anthropic.errors import error_body
 from gateway.server.dialects.anthropic.events import MessageWriter
-from gateway.server.dialects.head import JSON, TranslatedRequestHead, read_call
+from gateway.server.dialects.head import JSON, TranslatedBody, TranslatedRequestHead
 from gateway.server.dialects.stream import StreamWriter
 from gateway.server.http import Call, Front
 from gateway.server.intake import RequestContext
@@ -47,16 +46,9 @@ def front(services: Services) -> Front:
     return Front(PATH, _PROTOCOL.value, _routes(services), error_response, calls.get)
 
 
-def described(
-    path: str, body: JsonDocument, catalog: Catalog
-) -> tuple[CatalogModel, DocumentCall] | None:
-    """The call of a path with this body; None: the path is another's. Raises GatewayError."""
-    return _call(body, catalog, 0) if path == PATH else None
-
-
-def _call(body: JsonDocument, catalog: Catalog, size: int) -> tuple[CatalogModel, DocumentCall]:
-    document, translation = requests.chat(body)
-    return read_call(document, translation, catalog, size)
+def described(path: str, body: JsonDocument) -> TranslatedBody | None:
+    """What a body on a path means; None: the path is another's. Raises InvalidField."""
+    return TranslatedBody(*requests.chat(body)) if path == PATH else None
 
 
 def _routes(services: Services) -> list[Route]:
@@ -85,8 +77,8 @@ class _MessagesRequestHead(TranslatedRequestHead):
         if exchange.headers.get("anthropic-version", VERSIONS[0]) not in VERSIONS:
             raise RequestRejected(f"anthropic-version: must be {' or '.join(VERSIONS)}")
 
-    def call(self, body: JsonDocument, size: int) -> tuple[CatalogModel, DocumentCall]:
-        return _call(body, self.services.catalog, size)
+    def translated(self, body: JsonDocument) -> TranslatedBody:
+        return TranslatedBody(*requests.chat(body))
 
     def whole(self, body: bytes, request: InferenceRequest, call: DocumentCall) -> bytes:
         return message(body, call.document.get("stop") or ())

@@ -11,7 +11,6 @@ from typing import Final
 
 from starlette.responses import Response
 
-from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import GatewayError, Unauthenticated
 from gateway.core.types import DocumentCall, InferenceRequest, JsonDocument, WireProtocol
 from gateway.protocols.aws.event_writer import MEDIA
@@ -23,7 +22,7 @@ from gateway.server.dialects.bedrock import requests
 from gateway.server.dialects.bedrock.answers import converse
 from gateway.server.dialects.bedrock.errors import error_body, error_type
 from gateway.server.dialects.bedrock.events import ConverseWriter
-from gateway.server.dialects.head import JSON, TranslatedRequestHead, read_call
+from gateway.server.dialects.head import JSON, TranslatedBody, TranslatedRequestHead
 from gateway.server.dialects.stream import StreamWriter
 from gateway.server.http import Call, Front
 from gateway.server.intake import RequestContext
@@ -54,19 +53,10 @@ def _named(route: str) -> tuple[str, bool] | None:
     return name_in(name), operation != "converse"
 
 
-def described(
-    path: str, body: JsonDocument, catalog: Catalog
-) -> tuple[CatalogModel, DocumentCall] | None:
-    """The call of a path with this body; None: the path is another's. Raises GatewayError."""
+def described(path: str, body: JsonDocument) -> TranslatedBody | None:
+    """What a body on a path means; None: the path is another's. Raises InvalidField."""
     named = _named(path)
-    return None if named is None else _call(body, named[0], named[1], catalog, 0)
-
-
-def _call(
-    body: JsonDocument, name: str, streamed: bool, catalog: Catalog, size: int
-) -> tuple[CatalogModel, DocumentCall]:
-    document, translation = requests.chat(body, name, streamed)
-    return read_call(document, translation, catalog, size)
+    return None if named is None else TranslatedBody(*requests.chat(body, *named))
 
 
 def error_response(error: GatewayError, arrival: RequestContext) -> Response:
@@ -98,8 +88,8 @@ class _ConverseRequestHead(TranslatedRequestHead):
         super().__init__(services, bounds, _PROTOCOL, exchange, _STREAM_LINES)
         self._name, self._streamed = name, streamed
 
-    def call(self, body: JsonDocument, size: int) -> tuple[CatalogModel, DocumentCall]:
-        return _call(body, self._name, self._streamed, self.services.catalog, size)
+    def translated(self, body: JsonDocument) -> TranslatedBody:
+        return TranslatedBody(*requests.chat(body, self._name, self._streamed))
 
     def whole(self, body: bytes, request: InferenceRequest, call: DocumentCall) -> bytes:
         return converse(body, call.document.get("stop") or (), self._latency_ms(request))

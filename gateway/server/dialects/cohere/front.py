@@ -7,7 +7,6 @@ from typing import Final
 
 from starlette.responses import Response
 
-from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import GatewayError
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.types import DocumentCall, InferenceRequest, JsonDocument, WireProtocol
@@ -20,7 +19,7 @@ from gateway.server.dialects.cohere import embeddings, requests
 from gateway.server.dialects.cohere.answers import response
 from gateway.server.dialects.cohere.events import ChatWriter
 from gateway.server.dialects.failures import words
-from gateway.server.dialects.head import JSON, TranslatedRequestHead, read_call
+from gateway.server.dialects.head import JSON, TranslatedBody, TranslatedRequestHead
 from gateway.server.dialects.stream import StreamWriter
 from gateway.server.http import Call, Front
 from gateway.server.intake import RequestContext
@@ -35,27 +34,22 @@ def front(services: Services) -> Front:
     calls: dict[str, Call] = {
         path: partial(_CohereRequestHead, services, bounds, path) for path in (_CHAT, _EMBED)
     }
-    return Front(_CHAT, _PROTOCOL.value, [], error_response, calls.get, _claims)
+    return Front(_CHAT, _PROTOCOL.value, [], error_response, calls.get, _owns)
 
 
-def _claims(head: HttpHead) -> bool:
-    return head.path == _EMBED
+def _owns(head: HttpHead) -> bool:
+    return head.path in (_CHAT, _EMBED)
 
 
-def described(
-    path: str, body: JsonDocument, catalog: Catalog
-) -> tuple[CatalogModel, DocumentCall] | None:
-    """The call of a path with this body; None: the path is another's. Raises GatewayError."""
-    return _call(body, path, catalog, 0) if path in (_CHAT, _EMBED) else None
+def described(path: str, body: JsonDocument) -> TranslatedBody | None:
+    """What a body on a path means; None: the path is another's. Raises InvalidField."""
+    return _translated(body, path) if path in (_CHAT, _EMBED) else None
 
 
-def _call(
-    body: JsonDocument, path: str, catalog: Catalog, size: int
-) -> tuple[CatalogModel, DocumentCall]:
+def _translated(body: JsonDocument, path: str) -> TranslatedBody:
     if path == _EMBED:
-        return read_call(embeddings.embeddings(body), None, catalog, size, EMBEDDINGS)
-    document, translation = requests.chat(body)
-    return read_call(document, translation, catalog, size)
+        return TranslatedBody(embeddings.embeddings(body), operation=EMBEDDINGS)
+    return TranslatedBody(*requests.chat(body))
 
 
 def error_response(error: GatewayError, arrival: RequestContext) -> Response:
@@ -74,8 +68,8 @@ class _CohereRequestHead(TranslatedRequestHead):
         super().__init__(services, bounds, _PROTOCOL, exchange)
         self._path = path
 
-    def call(self, body: JsonDocument, size: int) -> tuple[CatalogModel, DocumentCall]:
-        return _call(body, self._path, self.services.catalog, size)
+    def translated(self, body: JsonDocument) -> TranslatedBody:
+        return _translated(body, self._path)
 
     def whole(self, body: bytes, request: InferenceRequest, call: DocumentCall) -> bytes:
         if call.operation is EMBEDDINGS:

@@ -11,7 +11,6 @@ from typing import Final
 
 from starlette.responses import Response
 
-from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import (
     GatewayError,
     NotOffered,
@@ -37,7 +36,7 @@ from gateway.server.dialects.gemini.models import (
     check_query,
     routes,
 )
-from gateway.server.dialects.head import JSON, TranslatedRequestHead, read_call
+from gateway.server.dialects.head import JSON, TranslatedBody, TranslatedRequestHead
 from gateway.server.dialects.stream import StreamWriter
 from gateway.server.http import (
     EVENT_LINES,
@@ -59,11 +58,14 @@ def front(services: Services) -> Front:
         named = _named(route)
         return None if named is None else partial(_GenerateRequestHead, services, bounds, *named)
 
-    return Front(PREFIX, _PROTOCOL.value, routes(services), error_response, call, _claims)
+    return Front(PREFIX, _PROTOCOL.value, routes(services), error_response, call, _owns)
 
 
-def _claims(head: HttpHead) -> bool:
-    return _named(head.route) is not None or (KEY in head.headers and _is_models(head.path))
+def _owns(head: HttpHead) -> bool:
+    path = head.path
+    if path == PREFIX or path.startswith(f"{PREFIX}/") or _named(head.route) is not None:
+        return True
+    return KEY in head.headers and _is_models(path)
 
 
 def _is_models(path: str) -> bool:
@@ -79,22 +81,17 @@ def _named(route: str) -> tuple[str, str] | None:
     return None
 
 
-def described(
-    path: str, body: JsonDocument, catalog: Catalog
-) -> tuple[CatalogModel, DocumentCall] | None:
-    """The call of a path with this body; None: the path is another's. Raises GatewayError."""
+def described(path: str, body: JsonDocument) -> TranslatedBody | None:
+    """What a body on a path means; None: the path is another's. Raises InvalidField."""
     named = _named(path)
-    return None if named is None else _call(body, named[0], named[1], catalog, 0)
+    return None if named is None else _translated(body, *named)
 
 
-def _call(
-    body: JsonDocument, name: str, method: str, catalog: Catalog, size: int
-) -> tuple[CatalogModel, DocumentCall]:
+def _translated(body: JsonDocument, name: str, method: str) -> TranslatedBody:
     if method in (WHOLE, STREAM):
-        document, translation = requests.chat(body, name, method == STREAM)
-        return read_call(document, translation, catalog, size)
-    document = embeddings.embeddings(body, name, method == BATCH)
-    return read_call(document, None, catalog, size, EMBEDDINGS)
+        return TranslatedBody(*requests.chat(body, name, method == STREAM))
+    made = embeddings.embeddings(body, name, method == BATCH)
+    return TranslatedBody(made, operation=EMBEDDINGS)
 
 
 def error_response(error: GatewayError, arrival: RequestContext) -> Response:
@@ -125,8 +122,8 @@ class _GenerateRequestHead(TranslatedRequestHead):
             )
         self._name, self._method, self._events = name, method, events
 
-    def call(self, body: JsonDocument, size: int) -> tuple[CatalogModel, DocumentCall]:
-        return _call(body, self._name, self._method, self.services.catalog, size)
+    def translated(self, body: JsonDocument) -> TranslatedBody:
+        return _translated(body, self._name, self._method)
 
     def whole(self, body: bytes, request: InferenceRequest, call: DocumentCall) -> bytes:
         if call.operation is EMBEDDINGS:

@@ -23,7 +23,7 @@ from gateway.core.types import (
 )
 from gateway.endpoints.connectors.openai.dialects import Dialect
 from gateway.endpoints.connectors.openai.event_stream import AnswerBounds, EventStream
-from gateway.endpoints.connectors.openai.provider import OpenAiConnector
+from gateway.endpoints.connectors.openai.provider import OpenAiConnector, ProviderAnswer
 from gateway.endpoints.connectors.openai.usage import token_counts
 from gateway.endpoints.credentials import Credential
 from gateway.protocols import strictjson
@@ -66,7 +66,7 @@ class TranslatingConnector(OpenAiConnector):
 
     def open(
         self, request: InferenceRequest, served: ServedModel
-    ) -> Coroutine[Any, Any, OneFrame | EventStream]:
+    ) -> Coroutine[Any, Any, ProviderAnswer]:
         call = request.payload
         if not isinstance(call, DocumentCall) or call.operation is not CHAT:
             raise UpstreamRefused("an endpoint with an API of its own serves chats alone")
@@ -97,6 +97,7 @@ class TranslatingConnector(OpenAiConnector):
             raise self._failure(answer.status, answer.headers, refusal)
         document = self._dialect.answer(body, self._words, model)
         counts = token_counts(document["usage"])
+        self.quota.read(answer.headers, counts[0])
         return OneFrame(JsonBody(strictjson.dumps(document)), *counts)
 
     def _stream(

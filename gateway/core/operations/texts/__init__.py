@@ -1,0 +1,1 @@
+"""Operations on texts that write none: ranks, scores, labels and tokens."""
