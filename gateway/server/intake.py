@@ -115,9 +115,8 @@ def within(outer: RequestContext, services: Services) -> RequestContext:
 
 def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
     """`names`: those in the certificate of the connection. A key may stand in `authorization` or,
-    where there is none, in the header that SDKs of Azure OpenAI (`api-key`), of Anthropic
-    (`x-api-key`) and of Google (`x-goog-api-key`) have for theirs. Raises Unauthenticated,
-    Unverifiable."""
+    where there is none, in a header that SDKs of Azure OpenAI, Anthropic and Google have for theirs
+    (`_KEYS`). Raises Unauthenticated, Unverifiable."""
     authorization = headers.get("authorization")
     if authorization is None:
         key = next(filter(None, map(headers.get, _KEYS)), "")

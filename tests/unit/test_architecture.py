@@ -66,6 +66,7 @@ ACROSS = {
         ("server.ops", f"server.dialects.{dialect}.front")
         for dialect in ("anthropic", "bedrock", "cohere", "gemini")
     ),
+    ("server.ops", "server.dialects.head"),
     # What is translated is read as the chat that it becomes.
     ("server.dialects.head", "server.openai.documents"),
     # The console's page asks who is an operator, as operations do.
