@@ -60,10 +60,10 @@ class Listeners:
             [
                 anthropic.front(services),  # whose paths are below OpenAI's
                 gemini.front(services),
-                bedrock.front(services),
-                cohere.front(services),
                 openai.front(services),
                 openai.azure_front(services),
+                bedrock.front(services),
+                cohere.front(services),
                 kserve.front(services),
                 predict.front(services),
                 *self._console.fronts(settings, self._operators),

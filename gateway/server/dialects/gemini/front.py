@@ -55,7 +55,7 @@ def front(services: Services) -> Front:
     bounds = intake.json_bounds(services.limits)
 
     def call(route: str) -> Call | None:
-        named = _named(route)
+        named = _named(route) if ":" in route else None
         return None if named is None else partial(_GenerateRequestHead, services, bounds, *named)
 
     return Front(PREFIX, _PROTOCOL.value, routes(services), error_response, call, _owns)
