@@ -22,7 +22,7 @@ class AnswerLog:
     def __call__(
         self, request: InferenceRequest, placement: Placement, reading: AnswerReading
     ) -> None:
-        metrics, zone = self._metrics, placement.zone.word
+        metrics, zone = self._metrics, placement.zone.name
         metrics.answers_read.labels(zone, _result(reading)).inc()
         parts = (("text", reading.entities), ("tool_call", reading.tool_calls))
         for part, counts in parts:
@@ -48,7 +48,7 @@ class AnswerLog:
             "tenant": request.tenant,
             "model": request.model,
             "endpoint": placement.endpoint,
-            "zone": placement.zone.word,
+            "zone": placement.zone.name,
             "answer_reason": reading.reason,
             "answer_entities": dict(reading.entities),
             "tool_call_entities": dict(reading.tool_calls),

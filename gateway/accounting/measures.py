@@ -41,6 +41,7 @@ _output_tokens: Final = attrgetter("output_tokens")
 _call_labels: Final[Callable[[Record], tuple[str, str, str, str | None]]] = itemgetter(
     "protocol", "operation", "model", "sensitivity"
 )
+"""A call of a class between clear and restricted has that for its sensitivity."""
 _tenant: Final = itemgetter("tenant")
 _budget_s: Final = itemgetter("budget_s")
 _classify_s: Final = itemgetter("classify_s")
@@ -103,7 +104,10 @@ class Measures:
             self._count_attempts(labels, some)
         calls: dict[tuple[Any, ...], list[tuple[Record, float]]] = defaultdict(list)
         for record, _, zone, outcome, reason, took_s, _ in ended:
-            calls[(*_call_labels(record), zone, outcome, reason)].append((record, took_s))
+            labels_ = _call_labels(record)
+            if "class" in record:
+                labels_ = (*labels_[:3], record["class"])
+            calls[(*labels_, zone, outcome, reason)].append((record, took_s))
         for labels, those in calls.items():
             self._count_calls(labels, *zip(*those, strict=True))
         if self.watch is not None and ended:
@@ -112,7 +116,7 @@ class Measures:
     def _count_attempts(self, labels: tuple[Any, ...], some: Sequence[Attempt]) -> None:
         """Of attempts that have all labels in common."""
         endpoint, zone, result, operation, model = labels
-        metrics, zone, took_s = self._metrics, zone.word, list(map(_took_s, some))
+        metrics, zone, took_s = self._metrics, zone.name, list(map(_took_s, some))
         metrics.attempts.labels(endpoint, zone, result).inc(len(some))
         if spent_usd := sum(map(_price_usd, some)):
             metrics.spend_usd.labels(endpoint, zone).inc(spent_usd)

@@ -20,7 +20,7 @@ from gateway.accounting.spill import SpillControl
 from gateway.config import EndpointSettings, Settings
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
-from gateway.core.types import Zone, endpoint_name
+from gateway.core.types import endpoint_name
 from gateway.endpoints.connectors import Inspector, JoinsCalls, OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.connectors.kinds import build_connector
@@ -163,12 +163,12 @@ class EndpointSet:
         ports = None if server is None else server.ports
         most_bytes = self.settings.limits.max_answer_bytes
         connector = build_connector(settings, ports, most_bytes)
-        cloud = settings.zone is Zone.CLOUD
+        cloud = not settings.zone.onprem
         return EndpointState(
             settings=settings,
             connector=connector,
             onprem=None if cloud else OnPremDoor(connector),
-            cloud=CloudDoor(connector) if cloud else None,
+            cloud=CloudDoor(connector, settings.zone) if cloud else None,
             inspector=connector if isinstance(connector, Inspector) else None,
             on_gray=None if server is None else keeper.restarter(endpoint),
             back_in_s=(lambda: None) if server is None else server.back_in_s,

@@ -23,6 +23,7 @@ from gateway.auth import Callers, building
 from gateway.classify.classifier import Classifier
 from gateway.classify.conversations.taint import TaintMarks
 from gateway.config import Settings
+from gateway.config.zones import Zones
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.deadline import Clock
@@ -89,7 +90,7 @@ class Core:
         self._inside = 0
         self._left = asyncio.Event()
         self._calling: asyncio.Task[None] | None = None
-        clock, metrics = process.clock, process.metrics
+        clock, metrics, classes = process.clock, process.metrics, settings.data_classes()
         self.callers = self._callers()
         if before is not None:
             self.callers.follow(before.callers)
@@ -101,7 +102,7 @@ class Core:
         )
         self.node = self._node()
         self.scanning = self._scanning()
-        self.classifier: Classifier = self.scanning.classifier(self.site.catalog)
+        self.classifier: Classifier = self.scanning.classifier(self.site.catalog, classes)
         self.callers.scans_are_built(self.classifier.looks_for)
         self._hooked = self._hooked_classifier()
         self.accounts = Accounts(
@@ -150,6 +151,8 @@ class Core:
             on_error=lambda protocol, reason: metrics.error_answers.labels(protocol, reason).inc(),
             held_bytes=process.held_bytes,
             held_answers=process.held_answers,
+            zones=Zones(settings.zones),
+            classes=frozenset(classes.admitted),
             hosts=_hosts(settings),
             held=self,
             aliases=process.aliases,

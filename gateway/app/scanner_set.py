@@ -7,11 +7,13 @@ import contextlib
 from collections.abc import Callable, Collection
 
 from gateway.classify.categories import category_files, file_digest
-from gateway.classify.classifier import Classifier, document_pool, names_search, scan_pool
+from gateway.classify.classifier import Classifier
 from gateway.classify.conversations.taint import TaintMarks
 from gateway.classify.text.spans import FullFindings
+from gateway.classify.verdicts.readers import document_pool, names_search, scan_pool
 from gateway.config import ClassifySettings, Settings
 from gateway.config.model_catalog import Catalog
+from gateway.config.zones.admission import DataClasses
 from gateway.core.deadline import Clock
 from gateway.core.types import Tightening
 from gateway.endpoints.connectors import OnPremBackend
@@ -53,9 +55,10 @@ class Scanning:
     ) -> bool:
         return self._key == _key(settings, added, door)
 
-    def classifier(self, catalog: Catalog) -> Classifier:
-        """For these models. Verdicts are never those of another version of the settings (C11)."""
-        return self._first.for_catalog(catalog)
+    def classifier(self, catalog: Catalog, classes: DataClasses) -> Classifier:
+        """For these models and classes. Verdicts are never those of another version of the
+        settings (C11)."""
+        return self._first.for_catalog(catalog, classes)
 
     async def start(self) -> None:
         """Raises ScannerUnfit when a scanner misses one of its samples (C8)."""

@@ -23,7 +23,9 @@ class Caller:
 
     tenant: str
     models: frozenset[str] | None = None  # None: every model
-    zones: frozenset[Zone] = EVERYWHERE
+    zones: frozenset[Zone] = EVERYWHERE  # of the built-in ones; without the cloud, no call leaves
+    zone_names: frozenset[str] | None = None  # None: every zone
+    labels: frozenset[str] = frozenset()  # classes that its calls are of at least
     latency_budget_s: float | None = None
     tightening: Tightening = NOT_TIGHTENED
     pseudonymise: bool = False
@@ -46,6 +48,8 @@ class Caller:
             self,
             models=_both(self.models, other.models),
             zones=self.zones & other.zones,
+            zone_names=_both(self.zone_names, other.zone_names),
+            labels=self.labels | other.labels,
             latency_budget_s=min(budgets, default=None),
             tightening=self.tightening | other.tightening,
             pseudonymise=self.pseudonymise and other.pseudonymise,
@@ -63,15 +67,20 @@ def caller_from_scope(
     """The caller of a credential called `name`; the floor is its tenant's."""
     stays = scope.placement == "onprem" or scope.spill is Spill.NEVER  # guard: S6.key-zone minus 2
     added = _added(scope)
+    zone_names, labels = _zone_names(scope), _labels(scope)
     quotas = [_quota(f"key {name}", "key", tenant, scope)]
     if floor is not None:
         stays = stays or floor.placement == "onprem"  # guard: S6.tenant-zone
         added |= _added(floor)
+        zone_names = _both(zone_names, _zone_names(floor))  # guard: S6.tenant-zones
+        labels |= _labels(floor)  # guard: M7.tenant-label
         quotas.append(_quota(f"tenant {tenant}", "tenant", tenant, floor))
     return Caller(
         tenant=tenant,
         models=None if scope.models is None else frozenset(scope.models),
         zones=ONPREM_ONLY if stays else EVERYWHERE,
+        zone_names=zone_names,
+        labels=labels,
         latency_budget_s=None if scope.latency_budget_ms is None else scope.latency_budget_ms / 1e3,
         tightening=added,
         most_urgent=scope.most_urgent_priority,
@@ -79,6 +88,14 @@ def caller_from_scope(
         name=name,
         model_map=scope.model_map,
     )
+
+
+def _zone_names(settings: ScopeSettings | TenantSettings) -> frozenset[str] | None:
+    return None if settings.zones is None else frozenset(settings.zones)
+
+
+def _labels(settings: ScopeSettings | TenantSettings) -> frozenset[str]:
+    return frozenset() if settings.label is None else frozenset({settings.label})
 
 
 def _added(settings: ScopeSettings | TenantSettings) -> Tightening:

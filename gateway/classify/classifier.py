@@ -21,24 +21,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.classify import NoScan, ScanFailed, Scans, canaries
 from gateway.classify.conversations.memory import SegmentMemory
-from gateway.classify.conversations.taint import TAINTED, Taint, TaintMarks
+from gateway.classify.conversations.taint import LABELLED, TAINTED, Taint, TaintMarks
 from gateway.classify.gate.armed import ArmedGate, known
 from gateway.classify.gate.evidence import Evidence
-from gateway.classify.names import LOOKED_FOR, Names, engines, forms
-from gateway.classify.profile import Profile
-from gateway.classify.scan_workers.pool import ScanPool
-from gateway.classify.scan_workers.spec import worker_spec
+from gateway.classify.names import Names, forms
 from gateway.classify.text.documents.attachments import detach
-from gateway.classify.text.documents.pool import DocumentPool
 from gateway.classify.text.extract import UNDECLARED, UNKNOWN_TENSORS, Unscannable, extract_texts
 from gateway.classify.verdicts.answers.verdicts import AnswerVerdicts
 from gateway.classify.verdicts.budget import ReadingBudget
+from gateway.classify.verdicts.classes import NO_CLASSES, ClassVerdicts, failed
 from gateway.classify.verdicts.documents import DocumentVerdicts, ReadsDocuments
 from gateway.classify.verdicts.names import NameVerdicts
 from gateway.classify.verdicts.patterns import (
@@ -48,10 +46,12 @@ from gateway.classify.verdicts.patterns import (
     Verdict,
 )
 from gateway.classify.verdicts.policies import CallerPolicies, CallerPolicy
+from gateway.classify.verdicts.readers import category_reader
 from gateway.classify.verdicts.second_pass import SecondPass
 from gateway.classify.verdicts.spelled import SpelledTexts
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog
+from gateway.config.zones.admission import DataClasses
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.process import logs
@@ -69,7 +69,6 @@ from gateway.core.types import (
 
 if TYPE_CHECKING:
     from gateway.classify.categories.reader import CategoryReader
-    from gateway.classify.names.engines.remote import Door
     from gateway.classify.verdicts.categories import CategoryVerdicts
 
 log = logging.getLogger(__name__)
@@ -86,43 +85,6 @@ class _Begun:
     started_s: float
     pending: PendingScan | None = None
     classification: Classification | None = None
-
-
-def scan_pool(
-    settings: ClassifySettings,
-    added: Collection[Tightening] = (),
-    on_replaced: Callable[[], None] = lambda: None,
-) -> ScanPool:
-    """The pool that a gateway with these settings, and such callers, classifies with."""
-    spec = worker_spec(settings, added)
-    return ScanPool(spec, settings.workers, settings.max_waiting, on_replaced)
-
-
-def names_search(
-    settings: ClassifySettings, added: Collection[Tightening], door: Door | None
-) -> Names | None:
-    """Where a gateway with these settings, and such callers, looks for names: nowhere, and with no
-    model in memory, where none restricts anybody. `door` leads to the on-prem endpoint that the
-    settings name, if they name one."""
-    if LOOKED_FOR.isdisjoint(Profile.widest(settings, added).types):
-        return None
-    return engines.build(settings, door)
-
-
-def category_reader(settings: ClassifySettings) -> CategoryReader | None:
-    """None where the settings have no categories."""
-    if not settings.categories:
-        return None
-    from gateway.classify.categories.reader import CategoryReader  # numpy; most have none
-
-    return CategoryReader(settings)
-
-
-def document_pool(settings: ClassifySettings) -> DocumentPool | None:
-    """Where a gateway with these settings reads documents. None: they restrict, unread."""
-    if settings.documents == "off":
-        return None
-    return DocumentPool(settings.workers, settings.max_waiting, settings.max_scan_bytes)
 
 
 class Classifier:
@@ -142,10 +104,12 @@ class Classifier:
         evidence: Evidence | None = None,
         categories: CategoryReader | None = None,
         documents: ReadsDocuments | None = None,
+        classes: DataClasses | None = None,
     ) -> None:
         """`taint`: what another classifier of this process remembers as restricted; `marks`: what
         workers have in common of it. `gate` and `evidence` are armed when this one starts, or were
-        with another one of the same pool, which `categories` are of, too."""
+        with another one of the same pool, which `categories` are of, too. `classes`: those of the
+        settings, or the built-in ones."""
         self._settings = settings
         self._max_bytes = settings.max_scan_bytes
         self._added = added
@@ -175,6 +139,7 @@ class Classifier:
 
             at_door = CategoryVerdicts(settings, self._categories, self._by_names, segments, budget)
         self._documents = documents
+        self._classes = ClassVerdicts(classes or DataClasses(), settings, policies, self.taint)
         self._second_pass = SecondPass(
             catalog,
             settings.max_scan_bytes,
@@ -186,13 +151,13 @@ class Classifier:
             numbers=self._categories is not None,
         )
 
-    def for_catalog(self, catalog: Catalog) -> Classifier:
-        """The same scanners for other models. What was restricted stays so; no verdict is known.
-        It is started and closed with this one."""
+    def for_catalog(self, catalog: Catalog, classes: DataClasses | None = None) -> Classifier:
+        """The same scanners for other models and classes. What was restricted stays so; no verdict
+        is known. It is started and closed with this one."""
         return Classifier(
             self._settings, catalog, self._pool, self._clock, self._gate, self._added,
             self._names, self.taint, evidence=self._evidence, categories=self._categories,
-            documents=self._documents,
+            documents=self._documents, classes=classes,
         )  # fmt: skip
 
     def answer_verdicts(self) -> AnswerVerdicts:
@@ -246,13 +211,13 @@ class Classifier:
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
             # guard: C14.error-restricts -> return self._classification(request, 'clear', {},
             #   started_s)
-            return self._classification(request, self._failed(request, failure), {}, started_s)
+            return self._classification(request, failed(request, failure), {}, started_s)
         if isinstance(verdict, PendingScan):
             self._begun = _Begun(request, policy, started_s, verdict)
             return None
         complete = self._is_all(request, policy)
         classification = self._classification(request, *verdict, started_s, complete)
-        if self._names_always and not (classification.restricted or classification.complete):
+        if self._names_always and not (classification.stays or classification.complete):
             self._begun = _Begun(request, policy, started_s, None, classification)
             return None
         return classification
@@ -301,39 +266,65 @@ class Classifier:
         # guard: C18.masked-or-restricted
         if clear and complete and request.pseudonymise and self._stays_unmasked(request):
             clear, reason = False, TAINTED
-        if not clear:
-            self.mark_restricted(request, reason)
+        classes: frozenset[str] | None = NO_CLASSES
+        if self._classes.some or request.labels:  # guard: M7.label-without-classes minus 2
+            classes = self._classes.derive(request, reason, counts)
+            if clear and classes is None:  # guard: M7.underived
+                clear, reason = False, ScanFailed.reason
+        if not clear or classes:
+            self.mark_restricted(request, reason, classes)
+        took_s, complete = self._clock() - started_s, clear and (complete or reason == PUBLIC_MODEL)
+        if classes:
+            return self._classes.graded(request, classes, reason, counts, took_s, complete)
         return Classification(
             request.id,
             CLEAR if clear else Sensitivity.RESTRICTED,
             reason,
             counts,
-            self._clock() - started_s,
-            clear and (complete or reason == PUBLIC_MODEL),
+            took_s,
+            complete,
+            admitted=self._classes.clear,
         )
 
     async def complete(
         self, request: InferenceRequest, classification: Classification
     ) -> Classification:
-        """The second look, at a call that nothing has restricted so far: names, and what its
-        tensors may be."""
-        if classification.restricted or classification.complete:
+        """The second look, at a call that may leave as far as it has been read: names, what its
+        tensors may be, and what in it is of no class that it is known to be of."""
+        if classification.stays or classification.complete:
             return classification
         started_s = self._clock()
-        reason, counts = await self._settled(self._second_verdict(request, started_s), request)
+        reason, counts, classes = classification.reason, classification.entities, NO_CLASSES
+        if not classification.restricted or reason == LABELLED:  # the patterns have cleared it
+            reason, more = await self._settled(self._second_verdict(request, started_s), request)
+            counts = {**counts, **more}
+        if self._classes.some:
+            reason, counts, classes = await self._classes.grade(
+                request, reason, counts, partial(self._beyond, request)
+            )
         # guard: C18.door-unmasked
         if reason == "clear" and request.pseudonymise and self._stays_unmasked(request):
-            reason = TAINTED
+            reason, classes = TAINTED, NO_CLASSES
         if reason != "clear":
-            self.mark_restricted(request, reason)
+            self.mark_restricted(request, reason, classes)
+        took_s = classification.classify_s + self._clock() - started_s
+        if classes:
+            # guard: M7.shrinking classification.admitted -> None
+            return self._classes.graded(
+                request, classes, reason, counts, took_s, True, classification.admitted
+            )
         return replace(
             classification,
             sensitivity=CLEAR if reason == "clear" else Sensitivity.RESTRICTED,
             reason=reason,
-            entities={**classification.entities, **counts},
-            classify_s=classification.classify_s + self._clock() - started_s,
+            entities=counts,
+            classify_s=took_s,
             complete=reason in ("clear", "entities"),
+            data_class="",
         )
+
+    async def _beyond(self, request: InferenceRequest, policy: CallerPolicy) -> Verdict:
+        return await self._settled(self._second_pass.whole(request, policy, self._clock()), request)
 
     async def _second_verdict(self, request: InferenceRequest, started_s: float) -> Verdict:
         policy = self._policies.find(request.tightening)
@@ -347,28 +338,26 @@ class Classifier:
         except NoScan as failure:
             reason = failure.reason
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
-            reason = self._failed(request, failure)
+            reason = failed(request, failure)
         return reason, counts
-
-    def _failed(self, request: InferenceRequest, failure: Exception) -> str:
-        fields = logs.call_fields(request.record_id, request.record_trace)
-        log.error("classifying failed: %s", type(failure).__name__, extra=fields)
-        return ScanFailed.reason
 
     def _stays_unmasked(self, request: InferenceRequest) -> bool:
         """Whether a call in which nothing was found goes on from one that was restricted. When
         that is not known, it does."""
         try:
-            return self.taint.leaves_masked_alone(request)
+            return self.taint.leaves_masked_alone(request, self._classes.some)
         except Exception as failure:  # noqa: BLE001 - whatever goes wrong here, the call stays on the premises
-            self._failed(request, failure)
+            failed(request, failure)
             return True
 
-    def mark_restricted(self, request: InferenceRequest, reason: str) -> None:
+    def mark_restricted(
+        self, request: InferenceRequest, reason: str, classes: frozenset[str] | None = None
+    ) -> None:
         if request.explained or request.surrogates:
             return
         try:
-            self.taint.mark(request, reason, self._policies.find(request.tightening).version)
+            version = self._policies.find(request.tightening).version
+            self.taint.mark(request, reason, version, classes or NO_CLASSES)
         except Exception as failure:  # noqa: BLE001 - restricted as it is; its next turn fails there too
             fields = logs.call_fields(request.record_id, request.record_trace)
             log.error("marking failed: %s", type(failure).__name__, extra=fields)
@@ -380,12 +369,13 @@ class Classifier:
             return UNDECLARED, NOTHING
         if model.public and request.tightening == NOT_TIGHTENED:  # guard: C16.key-floor minus 2
             # guard: C16.label-taint minus 1
-            return self.taint.source(request) or PUBLIC_MODEL, NOTHING
+            return self.taint.source(request, "", self._classes.some) or PUBLIC_MODEL, NOTHING
         payload = request.payload
         if self._documents is not None:
             payload, _ = detach(payload)
         texts = extract_texts(payload, model, self._max_bytes)
-        if (stays := self.taint.source(request, policy.version)) is not None:
+        stays = self.taint.source(request, policy.version, self._classes.some)
+        if stays is not None:
             return stays, NOTHING
         if model.tensors_clear and isinstance(request.payload, TensorCall):
             catalog = self._catalog

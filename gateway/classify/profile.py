@@ -66,10 +66,11 @@ class Profile:
         """Of the gateway, and of a caller that adds to it: whatever it adds, nothing is taken."""
         types = PROFILES[settings.profile] if settings.restrict is None else settings.restrict
         more = added.types | (PROFILES[added.profile] if added.profile else frozenset())
+        classed = {kind for its in settings.classes.values() for kind in its.entities}
         name = (Tightening(settings.profile) | added).profile or settings.profile
         return cls(
             name,
-            frozenset(types) | more | ALWAYS,
+            frozenset(types) | more | ALWAYS | classed,
             min(settings.threshold, added.threshold),
             name == "strict",
         )

@@ -23,6 +23,7 @@ from gateway.core.errors import AnswersFull, MalformedBody, UpstreamFailed
 from gateway.core.held_bytes import UNCOUNTED_BYTES, AnswerShare
 from gateway.core.operations.media.files import UploadedFile
 from gateway.core.operations.registry import OPERATIONS
+from gateway.core.operations.spec import Translation
 from gateway.core.reply import (
     Frame,
     GrpcMessage,
@@ -38,7 +39,6 @@ from gateway.core.types import (
     RequestedOutput,
     Tensor,
     TensorCall,
-    Translation,
     WireProtocol,
 )
 from gateway.protocols import strictjson

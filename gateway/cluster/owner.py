@@ -28,6 +28,7 @@ from gateway.core.errors import EgressForbidden, GatewayError
 from gateway.core.held_bytes import AnswerShare, HeldBytes
 from gateway.core.reply import Frame, Handled, ServerEvents
 from gateway.core.types import (
+    NOWHERE,
     ONPREM_ONLY,
     Attempt,
     Classification,
@@ -208,7 +209,10 @@ def unknown(request: InferenceRequest) -> Classification:
 
 
 def staying(endpoint: Endpoint) -> Decision:
-    return Decision((endpoint,), "forwarded", ONPREM_ONLY)
+    # guard: M7.forwarded-zone frozenset({endpoint.zone}) if endpoint.zone.onprem else NOWHERE ->
+    #   frozenset({endpoint.zone})
+    zones = frozenset({endpoint.zone}) if endpoint.zone.onprem else NOWHERE
+    return Decision((endpoint,), "forwarded", zones)
 
 
 class _Unlogged:
@@ -223,7 +227,7 @@ class _Unlogged:
     def starts(
         self, endpoint: Endpoint, zones: frozenset[Zone], queued_s: float, sent_as: str
     ) -> Durable | None:
-        if endpoint.zone is not Zone.ONPREM:
+        if not endpoint.zone.onprem:
             raise EgressForbidden(sent_as)  # what is forwarded stays
         return None
 

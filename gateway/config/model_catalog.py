@@ -11,7 +11,7 @@ from gateway.config.providers.prices import ModelPrice
 from gateway.config.sections.models import FieldChanges, ServedBySettings
 from gateway.config.token_encoding import TokenEncoding
 from gateway.core.errors import UnknownModel
-from gateway.core.types import Endpoint, ServedModel, Zone, endpoint_name
+from gateway.core.types import Endpoint, ServedModel, endpoint_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class CatalogModel:
     declared: bool = True
     public: bool = False  # the operator's word: its calls hold nothing that has to stay
     latency_budget_s: float | None = None
+    label: str | None = None  # the class that its calls are of at least
     pseudonymise: bool = False
     max_batch: int = 1
     inputs: frozenset[str] = frozenset()  # all of them, by the operator's word; empty: ask servers
@@ -70,6 +71,7 @@ class Catalog:
                 tensors_clear=m.tensors == "clear",
                 latency_budget_s=None if m.latency_budget_ms is None else m.latency_budget_ms / 1e3,
                 public=m.public,
+                label=m.label,
                 pseudonymise=m.pseudonymise,
                 max_batch=m.max_batch,
                 rows_independent=m.rows_independent,
@@ -112,7 +114,7 @@ class Catalog:
         """Whether an endpoint in the cloud may serve it."""
         endpoints = self.endpoints
         for name in model.endpoints:
-            if name in endpoints and endpoints[name].zone is Zone.CLOUD:
+            if name in endpoints and not endpoints[name].zone.onprem:
                 return True
         return False
 
@@ -133,7 +135,7 @@ class Catalog:
             return None
         if len(named) == 1:
             return next(iter(named.values()))
-        onprem = [n for e, n in named.items() if self.endpoints[e].zone is Zone.ONPREM]
+        onprem = [n for e, n in named.items() if self.endpoints[e].zone.onprem]
         some = onprem or [*named.values()]
         inputs: frozenset[str] = frozenset().union(*[names.inputs for names in some])
         outputs: frozenset[str] | None = frozenset()
@@ -179,7 +181,7 @@ def _operations(endpoint: EndpointSettings) -> frozenset[str] | None:
 
 def _served(place: str, settings: Settings) -> Mapping[str, ServedModel]:
     endpoint = settings.endpoints[endpoint_name(place)]
-    cloud, provider = endpoint.zone is Zone.CLOUD, endpoint.provider
+    cloud, provider = not endpoint.zone.onprem, endpoint.provider
     unknown = settings.costs.unknown_usd_per_1k_tokens
     return {
         name: ServedModel(

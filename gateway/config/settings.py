@@ -40,8 +40,12 @@ from gateway.config.sections.registries import RegistrySettings
 from gateway.config.sections.reload import ReloadSettings
 from gateway.config.sections.routing import QueueSettings, RoutingSettings
 from gateway.config.sections.telemetry import LogSettings, TelemetrySettings
+from gateway.config.zones import ZoneName as ZoneName
+from gateway.config.zones import contradictions
+from gateway.config.zones.admission import DataClasses
+from gateway.config.zones.sections import ZoneSettings
 from gateway.core.ambient import wall_s
-from gateway.core.types import STRICTNESS, Zone
+from gateway.core.types import STRICTNESS
 
 ISSUED_PREFIX = "sk-spw-"
 """What every key that `spillway keys` issues begins with."""
@@ -57,6 +61,7 @@ class Settings(Section):
     queue: QueueSettings = QueueSettings()
     routing: RoutingSettings = RoutingSettings()
     health: HealthSettings = HealthSettings()
+    zones: dict[ZoneName, ZoneSettings] = Field({}, description="beside onprem and cloud")
     endpoints: dict[Name, EndpointSettings]
     tls: TlsSettings = TlsSettings()
     models: dict[Name, ModelSettings]
@@ -88,6 +93,9 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
+        contradictions.check(
+            self.zones, self.tls, self.endpoints, self.models, self.classify, self._scopes()
+        )
         for name, model in self.models.items():
             check_served_by(name, model, self.endpoints)
         check_splits(self.models)
@@ -126,6 +134,9 @@ class Settings(Section):
             )
         return self
 
+    def data_classes(self) -> DataClasses:
+        return DataClasses.from_settings(self.zones, self.classify.classes)
+
     def places(self) -> dict[str, EndpointSettings]:
         """The endpoints, each followed by its further places (`ModelSettings.placed`)."""
         further: dict[str, list[str]] = {}
@@ -143,7 +154,7 @@ class Settings(Section):
         """Of a model in the cloud without a stated price, what its provider's list has today."""
         endpoint = self.endpoints[served.endpoint]
         table = None if endpoint.provider is None else endpoint.provider.prices
-        if served.priced or table is None or endpoint.zone is not Zone.CLOUD:
+        if served.priced or table is None or endpoint.zone.onprem:
             return None
         return table.price(served.model or model, datetime.fromtimestamp(wall_s(), UTC).date())
 
@@ -249,6 +260,14 @@ class Settings(Section):
             raise Contradiction(where, f"is that of console.operators.{owners[key]} too")
         owners[key] = name
 
+    def _scopes(self) -> dict[tuple[str, str], ScopeSettings | TenantSettings]:
+        return {
+            **{("tenants", name): tenant for name, tenant in self.tenants.items()},
+            **{("keys", name): key for name, key in self.keys.items()},
+            **{("issuers", name): issuer for name, issuer in self.issuers.items()},
+            **{("certificates", name): its for name, its in self.certificates.items()},
+        }
+
     def _check_tightening(self) -> None:
         """A key or a tenant that asks for less than the gateway would not get it: say so."""
         named = self.key_store is None and not self.issuers
@@ -258,13 +277,7 @@ class Settings(Section):
             if name not in tenants:
                 raise Contradiction(("tenants", name), "no key under keys is of this tenant")
         own = self.classify
-        stated: dict[tuple[str, str], ScopeSettings | TenantSettings] = {
-            **{("tenants", name): tenant for name, tenant in self.tenants.items()},
-            **{("keys", name): key for name, key in self.keys.items()},
-            **{("issuers", name): issuer for name, issuer in self.issuers.items()},
-            **{("certificates", name): its for name, its in self.certificates.items()},
-        }
-        for where, its in stated.items():
+        for where, its in self._scopes().items():
             if its.threshold is not None and its.threshold > own.threshold:
                 raise Contradiction(
                     (*where, "threshold"),
@@ -304,7 +317,7 @@ class Settings(Section):
         if name not in self.endpoints:
             raise Contradiction(where, f"no endpoint {name!r}; {known(self.endpoints)}")
         endpoint = self.endpoints[name]
-        if endpoint.zone is not Zone.ONPREM:
+        if not endpoint.zone.onprem:
             raise Contradiction(where, f"{name!r} is not in zone onprem; take one that is")
         kind = KINDS[endpoint.kind]
         if not kind.tensors:

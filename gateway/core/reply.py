@@ -228,6 +228,7 @@ class Placement:
     limits: Mapping[str, str] = field(default_factory=dict)  # what is left of its key's, as headers
     unrestored: int = 0  # places where something of a surrogate is left in the answer
     kind: str = ""  # of the endpoint
+    data_class: str = ""  # between clear and restricted
 
 
 @value

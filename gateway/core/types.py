@@ -5,20 +5,19 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
 from gateway.core.operations.media.files import UploadedFile
-from gateway.core.operations.spec import CapabilityNeed, OperationSpec
+from gateway.core.operations.spec import OperationSpec, Translation
 from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
 from gateway.core.trace_context import UNTRACED, Untraced
 
 
 class WordEnum(enum.Enum):
-    """Of a closed set. A member is hashed as any object is, and `word` is its value as it stands:
-    `Enum` has functions in Python for both."""
+    """Of a closed set. `word` is a member's value: `Enum` hashes and reads it in Python."""
 
     __hash__ = object.__hash__
     word: str
@@ -35,15 +34,33 @@ class Sensitivity(WordEnum):
 CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
 
 
-class Zone(WordEnum):
-    ONPREM = "onprem"
-    CLOUD = "cloud"
+def is_onprem(zone: str) -> bool:
+    """By the name alone: whoever reads a record or a ledger may not have the settings."""
+    return zone == "onprem" or zone.startswith("onprem-")
+
+
+def _built_in(zone: type[Zone]) -> type[Zone]:
+    zone.ONPREM, zone.CLOUD = zone("onprem"), zone("cloud")
+    return zone
+
+
+@_built_in
+class Zone:
+    """Where endpoints stand. Compared by identity: `gateway.config.zones.named` makes them."""
+
+    ONPREM: ClassVar[Zone]
+    CLOUD: ClassVar[Zone]
+    __slots__ = ("name", "onprem")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.onprem = name, is_onprem(name)
 
 
 ONPREM: Final = Zone.ONPREM
 CLOUD: Final = Zone.CLOUD
-EVERYWHERE = frozenset(Zone)
-ONPREM_ONLY = frozenset({Zone.ONPREM})
+EVERYWHERE = frozenset({ONPREM, CLOUD})  # without the settings' own zones
+ONPREM_ONLY, CLOUD_ONLY = frozenset({ONPREM}), frozenset({CLOUD})
+NOWHERE: frozenset[Zone] = frozenset()
 
 
 class Outcome(WordEnum):
@@ -58,8 +75,6 @@ class Outcome(WordEnum):
 
 
 class WireProtocol(WordEnum):
-    """The protocol in which the caller spoke."""
-
     KSERVE_REST = "kserve-rest"
     KSERVE_GRPC = "kserve-grpc"
     OPENAI = "openai"
@@ -70,17 +85,15 @@ class WireProtocol(WordEnum):
 
 
 class Spill(WordEnum):
-    """What a caller or a key says of the cloud. `NEVER` wins over `ALLOW` (BEHAVIOURS M5, S6)."""
+    """What a caller or a key says of the cloud; `NEVER` wins (BEHAVIOURS M5, S6)."""
 
     ALLOW = "allow"
     NEVER = "never"
 
 
-Parameter = bool | int | float | str
-"""A request or tensor parameter of the Open Inference Protocol."""
+Parameter = bool | int | float | str  # of a request or tensor of the Open Inference Protocol
 
-JsonDocument = dict[str, Any]
-"""A strictly parsed JSON object: unique keys, finite numbers, valid Unicode."""
+JsonDocument = dict[str, Any]  # strictly parsed: unique keys, finite numbers, valid Unicode
 
 
 @value
@@ -123,20 +136,7 @@ class TensorCall:
         return sequence if isinstance(sequence, int | str) and sequence not in (0, "") else None
 
 
-AT_ONCE_BYTES = 64 * 1024
-"""Reading or writing more JSON than this leaves the event loop."""
-
-
-@value
-class Translation:
-    """What a front has made of a call in an API that is not its operation's own."""
-
-    front: str  # that API, by its name in `core.operations.dialects.fields`
-    unsaid: tuple[CapabilityNeed, ...] = ()
-    """What the operation's own API has no words for, with the fields as the caller has them. The
-    document says it in words of the dialect that has them."""
-    turns: tuple[int, ...] = ()
-    """Of each message of the document, the caller's message that it stands for; -1: none."""
+AT_ONCE_BYTES = 64 * 1024  # to read or write more JSON than this leaves the event loop
 
 
 @weakly_referenced_value
@@ -151,8 +151,7 @@ class DocumentCall:
     translation: Translation | None = None  # where its caller speaks another API
     files: tuple[UploadedFile, ...] = field(default=(), repr=False)
     json_bytes: int = field(default=0, init=False, compare=False)
-    """Of `document` as JSON without spaces, where its reader has counted them; else 0, as in a copy
-    with another document."""
+    """Of `document` as JSON without spaces, where its reader counts them; 0 in changed copies."""
 
 
 Payload = TensorCall | DocumentCall
@@ -179,8 +178,7 @@ class Tightening:
 
 
 STRICTNESS = {None: 0, "patterns": 1, "balanced": 2, "strict": 3}
-NOT_TIGHTENED = Tightening()
-"""Whoever adds nothing has this very object, which takes no look at what is in it."""
+NOT_TIGHTENED = Tightening()  # of whoever adds nothing: compared by identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +220,7 @@ class InferenceRequest:
     held: AnswerShare | None = field(default=None, repr=False, compare=False)
     """What is held of its answer, counted; its front closes it. None: nobody counts."""
     caller: str = ""  # the name of its caller's credential; empty: the caller has no credential
+    labels: frozenset[str] = frozenset()  # classes that its caller, key, tenant or model says
 
     @property
     def record_id(self) -> str:
@@ -251,8 +250,7 @@ class Finding:
     score: float
 
 
-PUBLIC_MODEL = "public_model"
-"""The reason code of a call that is clear unread, by the operator's word about its model."""
+PUBLIC_MODEL = "public_model"  # why a call is clear unread: the operator's word about its model
 
 
 @value
@@ -266,10 +264,19 @@ class Classification:
     classify_s: float = 0.0
     complete: bool = False  # all was looked for that the policy names; else not yet people's names
     pseudonymised: Mapping[str, int] = field(default_factory=dict)  # type -> values replaced
+    data_class: str = ""  # of the operator's; empty: its sensitivity is its class
+    admitted: frozenset[Zone] = CLOUD_ONLY  # zones outside the premises that its class admits
     restricted: bool = field(init=False, repr=False, compare=False)
+    stays: bool = field(init=False, repr=False, compare=False)  # no zone outside is admitted
 
     def __post_init__(self) -> None:
         self.restricted = self.sensitivity is not CLEAR  # type: ignore[misc]
+        if self.restricted and not self.data_class:  # guard: M7.restricted-class
+            self.admitted = NOWHERE  # type: ignore[misc]
+        self.stays = not self.admitted  # type: ignore[misc]
+
+    def admits(self, zone: Zone) -> bool:
+        return zone.onprem or zone in self.admitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +285,7 @@ class ServedModel:
 
     model: str  # the name at that endpoint
     version: str = ""  # the one that it serves, in decimal digits; empty: whichever is asked for
-    versions: Mapping[str, float] = field(default_factory=dict)
-    """By weight, those that its calls are split among; empty: no split."""
+    versions: Mapping[str, float] = field(default_factory=dict)  # of a split, by weight
     substitute: bool = False  # another model than the one asked for, as the config says
     price_usd: float = 0.0  # of one call
     price_usd_per_1k_tokens: float = 0.0
@@ -360,9 +366,7 @@ class Decision:
 
 @value
 class Usage:
-    """Tokens of one call. `cached_tokens`, which the provider had in its cache, and
-    `cache_write_tokens`, which it put there, are parts of the input, `reasoning_tokens` of the
-    output."""
+    """Tokens of one call. Those that a cache had or was given are input, `reasoning` is output."""
 
     input_tokens: int
     output_tokens: int

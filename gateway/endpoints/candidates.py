@@ -9,7 +9,6 @@ from gateway.config.model_catalog import Catalog
 from gateway.core.operations.spec import OperationSpec
 from gateway.core.structs import value
 from gateway.core.types import (
-    ONPREM,
     DocumentCall,
     Endpoint,
     InferenceRequest,
@@ -24,9 +23,9 @@ from gateway.scheduling.routing.policy import Eligible, Policy
 
 _EXPECTED_TOKENS: Final = 500  # of a generation, until its answer says; only ranks endpoints
 
-Shape = tuple[OperationSpec, frozenset[Zone], bool]
+Shape = tuple[OperationSpec, frozenset[Zone], frozenset[Zone]]
 """What a filter reads of a call that asks for nothing in particular: its operation, the zones that
-its caller allows, and whether it is restricted."""
+its caller allows, and those outside the premises that its class admits."""
 
 
 class Candidate:
@@ -40,7 +39,7 @@ class Candidate:
         self.endpoint, self.name = endpoint, endpoint.name
         self.served = endpoint.models[model]
         self.state, self.model_state = state, model_state
-        self.onprem = endpoint.zone is ONPREM
+        self.onprem = endpoint.zone.onprem
         self.price_usd = price_usd(self.served, None)
 
 

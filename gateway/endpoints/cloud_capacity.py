@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
-from gateway.core.types import InferenceRequest, Zone
+from gateway.core.types import InferenceRequest
 from gateway.endpoints.state import EndpointState, ModelState, unavailable_why
 
 _RECHECK_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
@@ -55,7 +55,7 @@ class Clouds:
         self._limits = {
             name: _limit(state, clock)
             for name, state in states.items()
-            if state.settings.zone is Zone.CLOUD
+            if not state.settings.zone.onprem
         }
         self._sharing = _sharing(states, self._limits, catalog)
         for name in self._limits:
@@ -172,10 +172,13 @@ class Clouds:
 def _sharing(
     states: Mapping[str, EndpointState], places: Collection[str], catalog: Catalog
 ) -> dict[str, tuple[str, ...]]:
-    """The places that have one limit at their provider, by each of them."""
+    """The places that have one limit at their provider, by each of them: those of one host, one
+    credential and a model in common."""
 
     def account(name: str) -> tuple[object, ...]:
         its = states[name].settings
+        if its.api_key is None and its.credential is None and not its.headers:
+            return (name,)  # nothing says whose calls they are
         host = urlsplit(its.url or f"//{its.grpc}").netloc
         return host, its.api_key, its.credential, tuple(sorted(its.headers.items(), key=_NAME))
 

@@ -16,7 +16,7 @@ from gateway.config.model_catalog import Catalog, CatalogModel, TensorNames
 from gateway.core import ambient
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
-from gateway.core.types import ServedModel, Zone, endpoint_name
+from gateway.core.types import ServedModel, endpoint_name
 from gateway.endpoints.batch_rows.rows import Input, JointLimit, Rows, RowVerdict, ServerNotReady
 from gateway.endpoints.connectors import Inspector
 from gateway.endpoints.state import EndpointState
@@ -69,7 +69,7 @@ class ServerCensus:
         if not KINDS[state.settings.kind].extensions:
             tried = await self._try_rows(name, state, state.inspector)
             return await self._read_tensors(name, state.inspector) and tried
-        onprem = state.settings.zone is Zone.ONPREM
+        onprem = state.settings.zone.onprem
         if self._undeclared and onprem and name == endpoint_name(name):
             self._catalog.add_undeclared(name, await self._models(state.inspector))
             self._hold_apart(name, state)
@@ -88,7 +88,7 @@ class ServerCensus:
     def _hold_apart(self, name: str, state: EndpointState) -> None:
         """Until its server has told how it executes a model, and was tried, calls that it could
         join go there one at a time."""
-        if state.settings.zone is not Zone.ONPREM or KINDS[state.settings.kind].batches:
+        if not state.settings.zone.onprem or KINDS[state.settings.kind].batches:
             return
         for model in self._catalog.endpoints[name].models:
             declared = self._catalog.models.get(model)
@@ -105,7 +105,7 @@ class ServerCensus:
         tried = True
         for model, served in self._catalog.endpoints[name].models.items():
             declared = self._catalog.models.get(model)
-            if state.settings.zone is not Zone.ONPREM or declared is None:
+            if not state.settings.zone.onprem or declared is None:
                 continue
             if KINDS[state.settings.kind].batches or not _may_join(declared):
                 continue
@@ -146,7 +146,7 @@ class ServerCensus:
         self, name: str, state: EndpointState, model: str, rows: _Rows
     ) -> tuple[RowVerdict | None, bool]:
         declared = self._catalog.models.get(model)
-        if declared is None or state.settings.zone is not Zone.ONPREM:
+        if declared is None or not state.settings.zone.onprem:
             return None, True
         if not rows.joined and declared.rows_independent is not False:
             return None, True

@@ -18,7 +18,7 @@ from gateway.core.errors import (
     UpstreamGivenUp,
     UpstreamSilent,
 )
-from gateway.core.types import Endpoint, InferenceRequest, Zone
+from gateway.core.types import Endpoint, InferenceRequest
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.recovery import Recovery
 from gateway.endpoints.registry import EndpointRegistry
@@ -181,7 +181,7 @@ class Outcomes:
         took_s, known_s = self._clock() - sent_s, model_state.times.known_s
         least = self._registry.health.least_sample
         slow_s = known_s(0.95, least)
-        if endpoint.zone is Zone.ONPREM:
+        if endpoint.zone.onprem:
             return took_s >= _FAIR * slow_s and model_state.health.answers.silent_since(sent_s)
         usual_s, high_s = known_s(0.5, least), known_s(0.99, least)
         # guard: A6.deadline-evidence

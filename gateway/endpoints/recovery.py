@@ -37,9 +37,11 @@ class Recovery:
         """Calls that wait for a server to be back."""
         return len(self._waiting)
 
-    def back_in_s(self, model: str) -> float | None:
-        """When an on-prem server of this model is expected to be back; None: nobody knows."""
-        times_s = (_back_in_s(state, model_state) for state, model_state in self._onprem(model))
+    def back_in_s(self, model: str, zones: frozenset[Zone] | None = None) -> float | None:
+        """When an on-prem server of this model is expected to be back, of all or of these zones;
+        None: nobody knows."""
+        some = self._onprem(model, zones)
+        times_s = (_back_in_s(state, model_state) for state, model_state in some)
         return min((s for s in times_s if s is not None), default=None)
 
     def retry_after_s(self, model: str) -> float:
@@ -47,7 +49,8 @@ class Recovery:
 
     def worth_waiting(self, request: InferenceRequest) -> bool:
         """Whether an on-prem server that is out is likely to be back in time for the call."""
-        health, back_in_s = self._registry.health, self.back_in_s(request.model)
+        health = self._registry.health
+        back_in_s = self.back_in_s(request.model, request.zones)
         if back_in_s is None or self.waiting >= health.restart_waiting:
             return False
         if back_in_s > health.restart_wait_s:
@@ -64,11 +67,12 @@ class Recovery:
         # guard: D1.recovery-wait -> most_s = 100000.0
         most_s = min(self._registry.health.restart_wait_s, request.deadline.remaining_s() - call_s)
         until_s, back = self._clock() + most_s, False
+        model, zones = request.model, request.zones
         # guard: A1.expired-hope minus 3
-        while not back and self._clock() < until_s and self.back_in_s(request.model) is not None:
+        while not back and self._clock() < until_s and self.back_in_s(model, zones) is not None:
             left_s = until_s - self._clock()
-            back = await self._wait(request.model, min(left_s, _RECHECK_S)) or any(
-                not unavailable_why(*each) for each in self._onprem(request.model)
+            back = await self._wait(model, min(left_s, _RECHECK_S)) or any(
+                not unavailable_why(*each) for each in self._onprem(model, zones)
             )  # in the step in which the wait ended
         self._metrics.recovery_waits.labels("back" if back else "late").inc()
         return back
@@ -76,7 +80,7 @@ class Recovery:
     async def room_in_time(self, request: InferenceRequest, endpoints: Sequence[str]) -> bool:
         """Whether one of these in the cloud has room, or a server here is back, waited for if it
         is likely to be in time."""
-        onprem = [*self._onprem(request.model)]
+        onprem = [*self._onprem(request.model, request.zones)]
         was_out = all(unavailable_why(*each) for each in onprem)
 
         def otherwise() -> bool:
@@ -110,10 +114,13 @@ class Recovery:
         finally:
             self._waiting.pop(back, None)
 
-    def _onprem(self, model: str) -> Iterator[tuple[EndpointState, ModelState]]:
+    def _onprem(
+        self, model: str, zones: frozenset[Zone] | None
+    ) -> Iterator[tuple[EndpointState, ModelState]]:
         for name in self._registry.catalog.find(model).endpoints:
             state = self._registry.states[name]
-            if state.settings.zone is Zone.ONPREM:
+            zone = state.settings.zone
+            if zone.onprem and (zones is None or zone in zones):
                 yield state, state.model_states[model]
 
     def _call_s(self, model: str) -> float:

@@ -14,7 +14,7 @@ from gateway.config import HealthSettings
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
 from gateway.core.errors import NoEligibleEndpoint
-from gateway.core.types import InferenceRequest, Zone, endpoint_name
+from gateway.core.types import InferenceRequest, endpoint_name
 from gateway.endpoints.candidates import CandidateIndex
 from gateway.endpoints.connectors import Inspector
 from gateway.endpoints.health.breaker import Breaker
@@ -44,7 +44,7 @@ class EndpointRegistry:
         for name, state in states.items():
             if state.model_states.new is None:
                 self.make_model_states([name])
-            if state.settings.zone is Zone.ONPREM and state.gpu_time is None:
+            if state.settings.zone.onprem and state.gpu_time is None:
                 first = states[endpoint_name(name)]  # all places of an endpoint are on its GPUs
                 state.gpu_time = first.gpu_time or GpuTime(clock)
 
@@ -93,34 +93,33 @@ class EndpointRegistry:
         """Whether an endpoint is up that clear calls may go to, wherever it is."""
         # guard: O8.cloud-up minus 2
         # guard: O8.cloud-closed minus 3
-        return self.onprem_up() or (self._spill.open and self._any_up(Zone.CLOUD))
+        return self.onprem_up() or (self._spill.open and self._any_up(False))
 
     def onprem_up(self) -> bool:
         """Whether restricted calls have a place."""
-        return self._any_up(Zone.ONPREM)
+        return self._any_up(True)
 
-    def _any_up(self, zone: Zone) -> bool:
+    def _any_up(self, onprem: bool) -> bool:
+        some = [s for s in self.states.values() if s.settings.zone.onprem is onprem]
         # guard: O8.drained-endpoint minus 2
-        return any(s.up and not s.drained for s in self.states.values() if s.settings.zone is zone)
+        return any(s.up and not s.drained for s in some)
 
     def model_ready(self, model: str) -> bool:
         return any(
             not self.refuses(name, model)
             for name in self.catalog.find(model).endpoints
-            if self._spill.open or self.states[name].settings.zone is Zone.ONPREM
+            if self._spill.open or self.states[name].settings.zone.onprem
         )
 
     def server_inspector(self) -> Inspector:
         for state in self.states.values():
-            if state.inspector and state.up and state.settings.zone is Zone.ONPREM:
+            if state.inspector and state.up and state.settings.zone.onprem:
                 return state.inspector
         raise NoEligibleEndpoint("no on-prem inference server is up", retry_after_s=2.0)
 
     def model_inspector(self, model: str) -> tuple[Inspector, str]:
         entry = self.catalog.find(model)
-        names = sorted(
-            entry.endpoints, key=lambda n: self.states[n].settings.zone is not Zone.ONPREM
-        )
+        names = sorted(entry.endpoints, key=lambda n: not self.states[n].settings.zone.onprem)
         for name in names:
             state = self.states[name]
             if state.inspector and state.up:

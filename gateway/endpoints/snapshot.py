@@ -62,7 +62,7 @@ class Snapshots:
             if epoch.policy is not policy:
                 epoch.policy = policy
                 epoch.plans.clear()
-            shape = (request.payload.operation, request.zones, classification.restricted)
+            shape = (request.payload.operation, request.zones, classification.admitted)
             plan = epoch.plans.get(shape)
             if plan is None:
                 plan = epoch.plans[shape] = self._plan(epoch, request, classification, policy)

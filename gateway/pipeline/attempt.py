@@ -31,7 +31,6 @@ from gateway.core.errors import (
 from gateway.core.reply import Frame, OneFrame, ReplyStream, ServerEvents
 from gateway.core.trace_context import Span
 from gateway.core.types import (
-    CLOUD,
     Attempt,
     Classification,
     Cost,
@@ -152,14 +151,14 @@ class RunningAttempt(AttemptTimeout):
 
     @property
     def restricted(self) -> bool:
-        return self.classification.restricted
+        return self.classification.stays
 
     async def start(self) -> RunningAttempt:
         """Itself, once its answer has begun."""
         request, outcomes = self.request, self.services.outcomes
         try:
             self._still_available()
-            if self.endpoint.zone is CLOUD:
+            if not self.endpoint.zone.onprem:
                 await self._record_and_reserve()
             else:
                 queued_s = 0.0 if self.turn is None else self.turn.queued_s
@@ -245,7 +244,7 @@ class RunningAttempt(AttemptTimeout):
         if not self.model_state.usual and (why := self._refused_why()):
             raise UpstreamGivenUp("the endpoint was taken out of service", reason=why)
         endpoint = self.endpoint
-        cloud = endpoint.zone is CLOUD
+        cloud = not endpoint.zone.onprem
         # guard: S2.cloud-recheck -> if cloud and not endpoint.name:
         if cloud and not self.services.clouds.takes_another(endpoint.name, self.request.model):
             raise CloudFull(  # others were decided on in the same moment, or came while it waited
@@ -257,20 +256,21 @@ class RunningAttempt(AttemptTimeout):
         if why or self.model_state.health.state != "slow":
             return why
         better_elsewhere = self.decision.attempts[-1] is not self.endpoint
-        return "slow" if better_elsewhere and not self.classification.restricted else ""
+        return "slow" if better_elsewhere and not self.classification.stays else ""
 
     def _open(self) -> Awaitable[ReplyStream]:
         state, request = self.state, self.request
         if self.span is not None:  # what the server does is within this attempt
             onwards = request.trace.onwards(self.span, request.traceparent)
             request = replace(request, traceparent=onwards)
-        if self.endpoint.zone is CLOUD:
+        if not (zone := self.endpoint.zone).onprem:
             if state.cloud is None or not self.sent_as:
                 raise EgressForbidden(self.request.id)
             # guard: B8.cloud-id without self.sent_as
-            cleared = Cleared(request, self.classification, self.decision, self.sent_as)
+            cleared = Cleared(zone, request, self.classification, self.decision, self.sent_as)
             return state.cloud.infer(cleared, self.served)
-        if state.onprem is None:
+        # guard: M7.queued-zone zone not in self.decision.zones -> False
+        if state.onprem is None or zone not in self.decision.zones:
             raise EgressForbidden(self.request.id)
         door = self.turn.door if self.turn is not None else None
         return (door or state.onprem).infer(request, self.served)
@@ -333,7 +333,7 @@ class RunningAttempt(AttemptTimeout):
         if self.span is not None:
             endpoint = self.endpoint
             self.request.trace.end(
-                self.span, {"endpoint": endpoint.name, "zone": endpoint.zone.value, "result": how}
+                self.span, {"endpoint": endpoint.name, "zone": endpoint.zone.name, "result": how}
             )
         if closing is None:
             self._leave()
@@ -367,7 +367,7 @@ class RunningAttempt(AttemptTimeout):
     def _onprem_cost(self, share_ns: int, usage: Usage | None) -> Cost:
         """With what the cheapest cloud would have charged for an answer that could have left."""
         cost = tariff.on_the_premises(self.served, share_ns, usage)
-        if self.classification.restricted or not self.answered:
+        if self.classification.stays or not self.answered:
             return cost
         cloud = self.services.registry.candidates.epoch(self.request.model).cheapest_cloud
         if cloud is None:

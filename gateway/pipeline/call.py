@@ -12,7 +12,7 @@ from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import DeadlineExceeded, GatewayError
 from gateway.core.reply import InferenceReply, OneFrame
 from gateway.core.trace_context import Attribute, Span, Stage
-from gateway.core.types import Classification, InferenceRequest
+from gateway.core.types import Classification, InferenceRequest, Zone
 from gateway.pipeline.attempt import RunningAttempt
 from gateway.pipeline.call_account import CallAccount
 from gateway.pipeline.rate_limits import QuotaReservation
@@ -47,7 +47,7 @@ class PseudonymisedCallPort(Protocol):
     def request(self) -> InferenceRequest: ...
     @property
     def classification(self) -> Classification: ...
-    async def to_leave(self) -> None: ...
+    async def to_leave(self, zone: Zone) -> None: ...
     def restored(self, reply: InferenceReply) -> InferenceReply:
         """Of an answer that streams."""
         ...
@@ -158,14 +158,14 @@ class Call:
         if request.trace.sampled:
             self.leaves()
 
-    async def to_leave(self) -> None:
-        """Look for the rest. Raises NotCleared if it is restricted after all."""
+    async def to_leave(self, zone: Zone) -> None:
+        """Look for the rest. Raises NotCleared if the zone may not have it after all."""
         # guard: M1.unread-call
-        if not self.classification.restricted and not self.classification.complete:
+        if not self.classification.stays and not self.classification.complete:
             with self.request.trace.stage("classify"):
                 scan = self._classifier.complete(self.request, self.classification)
                 self.classification = self.account.classification = await self._in_time(scan)
-        if self.classification.restricted:  # guard: M1.known
+        if not self.classification.admits(zone):  # guard: M1.known
             raise NotCleared
 
     async def _in_time(self, scan: Awaitable[Classification]) -> Classification:

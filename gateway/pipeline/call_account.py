@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from copy import copy
-from itertools import combinations
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from gateway.accounting.ledger.entry import make_entry
@@ -15,6 +15,7 @@ from gateway.core import timeouts
 from gateway.core.errors import DeadlineExceeded
 from gateway.core.process import logs
 from gateway.core.types import (
+    NOWHERE,
     PUBLIC_MODEL,
     Attempt,
     Classification,
@@ -29,21 +30,21 @@ from gateway.pipeline.accounts import Accounts
 
 _log = logging.getLogger(__name__)
 
-_SORTED: Final = {
-    frozenset(some): sorted(zone.value for zone in some)
-    for count in range(len(Zone) + 1)
-    for some in combinations(Zone, count)
-}
-"""Every set of zones, as records name it."""
 _NONE: Final[dict[str, Any]] = {}  # in every record that has nothing to say there
 _NOWHERE: Final[list[str]] = []
 _MILLI: Final = 1e3
 
 
+@lru_cache(256)  # a handful of sets, and those that callers narrow
+def _names(zones: frozenset[Zone]) -> list[str]:
+    """Of a set of zones, as records name it."""
+    return sorted([zone.name for zone in zones])
+
+
 class ShadowPort(Protocol):
     """What shadow policies make of the call. Neither waits nor raises."""
 
-    def decisions(self, restricted: bool) -> Mapping[str, Mapping[str, str | None]]:
+    def decisions(self, admitted: frozenset[Zone]) -> Mapping[str, Mapping[str, str | None]]:
         """By shadow, for the record: zone and reason."""
         ...
 
@@ -53,7 +54,7 @@ class ShadowPort(Protocol):
         decision: Decision | None,
         tried: bool,
         late: bool,
-        restricted: bool,
+        admitted: frozenset[Zone],
     ) -> None: ...
 
 
@@ -114,8 +115,8 @@ class CallAccount:
         on, this is what tells of it. None: it is durable. Raises RecordUnwritable."""
         attempt = {
             "endpoint": endpoint.name,
-            "zone": endpoint.zone._value_,
-            "zones": _SORTED[zones],
+            "zone": endpoint.zone.name,
+            "zones": _names(zones),
             "result": SENT,
             "queued_s": _rounded(queued_s) if queued_s else 0.0,
             "took_s": 0.0,
@@ -153,7 +154,7 @@ class CallAccount:
             request.tenant,
             model,
             attempt.endpoint,
-            attempt.zone._value_,
+            attempt.zone.name,
             "" if decision is None else decision.reason,
             attempt.result,
             1 if classification is None or classification.restricted else 0,
@@ -225,14 +226,14 @@ class CallAccount:
                 "attempts": tried,
             }
         if self.shadowed is not None:
-            record["shadows"] = self.shadowed.decisions(self._restricted)
+            record["shadows"] = self.shadowed.decisions(self._admitted)
         record["outcome"] = outcome._value_
         record["end_reason"] = reason
         try:
             accounts.log.note(record)
         except RecordUnwritable:
             accounts.metrics.record_failures.inc()  # guard: P1.unrecorded-call -> return
-        zone = attempts[-1].zone._value_ if attempts else "none"  # or where it was last tried
+        zone = attempts[-1].zone.name if attempts else "none"  # or where it was last tried
         measures = accounts.measures
         measures.sent.pop(self._number, None)
         measures.ended.append((begun, record, zone, outcome._value_, reason, took_s, now_s))
@@ -240,7 +241,7 @@ class CallAccount:
             measures.count()
         if self.shadowed is not None:
             late = took_s > request.deadline.at_s - request.received_s
-            self.shadowed.ended(outcome, self.decision, bool(attempts), late, self._restricted)
+            self.shadowed.ended(outcome, self.decision, bool(attempts), late, self._admitted)
         if self._begun_s is not None and outcome is Outcome.SERVED and attempts:
             accounts.measures.streamed(request, attempts[-1], now_s - self._begun_s)
         if accounts.debug:
@@ -251,8 +252,8 @@ class CallAccount:
             self._trace(begun, zone, outcome, reason)
 
     @property
-    def _restricted(self) -> bool:
-        return self.classification is None or self.classification.restricted
+    def _admitted(self) -> frozenset[Zone]:
+        return NOWHERE if self.classification is None else self.classification.admitted
 
     def _trace(self, record: Mapping[str, Any], zone: str, outcome: Outcome, reason: str) -> None:
         request = self._request
@@ -273,7 +274,7 @@ class CallAccount:
     def _intent(self, attempt: dict[str, Any]) -> dict[str, Any]:
         """Of an attempt after the first."""
         request, classification = self._request, self.classification
-        return {
+        intent = {
             "kind": "intent",
             "time": int(self._accounts.wall_s() * _MILLI) / _MILLI,
             "id": self._id,
@@ -286,11 +287,12 @@ class CallAccount:
             "sensitivity": None if classification is None else classification.sensitivity._value_,
             "policy": self._accounts.policy,
         }
+        return intent if classification is None else intent | _class(classification)
 
     def _record(self, attempts: list[dict[str, Any]]) -> dict[str, Any]:
         accounts, request = self._accounts, self._request
         classification, decision, call = self.classification, self.decision, request.payload
-        return {
+        record = {
             "kind": "call",
             "time": int(accounts.wall_s() * _MILLI + 0.5) / _MILLI,
             "id": self._id,
@@ -303,7 +305,7 @@ class CallAccount:
             "budget_s": _rounded(request.deadline.at_s - request.received_s),
             "priority": request.priority,
             "input_bytes": _input_bytes(call) if type(call) is TensorCall else None,
-            "allowed": _SORTED[request.zones],
+            "allowed": _names(request.zones),
             "sensitivity": None if classification is None else classification.sensitivity._value_,
             "classify_reason": None if classification is None else classification.reason,
             "entities": dict(classification.entities)
@@ -315,7 +317,7 @@ class CallAccount:
             "classify_s": None if classification is None else _rounded(classification.classify_s),
             "looked_for": None if classification is None else _looked_for(classification),
             "reason": None if decision is None else decision.reason,
-            "zones": _NOWHERE if decision is None else _SORTED[decision.zones],
+            "zones": _NOWHERE if decision is None else _names(decision.zones),
             "latency_critical": None if decision is None else decision.latency_critical,
             "vetoes": dict(self.vetoes if decision is None else decision.vetoes),
             "predicted_s": _NONE if decision is None else dict(decision.predicted_s),
@@ -325,6 +327,16 @@ class CallAccount:
             "total_tokens": self.total_tokens,
             "policy": accounts.policy,
         }
+        if classification is not None and classification.data_class:
+            record |= _class(classification)
+        return record
+
+
+def _class(classification: Classification) -> dict[str, Any]:
+    """Of a call between clear and restricted: its class, and where that admits it."""
+    if not classification.data_class:
+        return _NONE
+    return {"class": classification.data_class, "admitted": _names(classification.admitted)}
 
 
 _LOOKED_FOR: Final = {True: "everything", False: "patterns"}
@@ -357,8 +369,8 @@ def _input_bytes(call: TensorCall) -> int:
 def _attempt(attempt: Attempt) -> dict[str, Any]:
     return {
         "endpoint": attempt.endpoint,
-        "zone": attempt.zone._value_,
-        "zones": _SORTED[attempt.zones],
+        "zone": attempt.zone.name,
+        "zones": _names(attempt.zones),
         "result": attempt.result,
         "queued_s": _rounded(attempt.queued_s) if attempt.queued_s else 0.0,
         "took_s": _rounded(attempt.took_s),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from gateway.core.errors import Forbidden, GatewayError, NoEligibleEndpoint, OnpremUnavailable
 from gateway.core.trace_context import UNTRACED
 from gateway.core.types import (
-    CLOUD,
     PUBLIC_MODEL,
     Classification,
     Decision,
@@ -128,7 +127,7 @@ class DecisionMaker:
         with request.trace.stage("decide"):
             decision = self.decide(request, classification)
         # guard: O3.queue -> return decision
-        return self._entry.foresee(request, classification.restricted, decision)
+        return self._entry.foresee(request, classification.stays, decision)
 
     async def instead(
         self, request: InferenceRequest, classification: Classification
@@ -146,19 +145,19 @@ class DecisionMaker:
             decision = self.foresee(instead.request, instead.classification)
         except GatewayError:
             decision = None
-        if decision is None or decision.attempts[0].zone is not CLOUD:
+        if decision is None or decision.attempts[0].zone.onprem:
             instead.forget()
             return None
         return instead, decision
 
     def _would_leave(self, request: InferenceRequest) -> bool:
         """Decided with a verdict that is on no call, so that it can clear none."""
-        if_clear = Classification("", Sensitivity.CLEAR, "clear")
+        if_clear = Classification("", Sensitivity.CLEAR, "clear", admitted=request.zones)
         try:
             decision = self.foresee(request, if_clear)
         except GatewayError:
             return False
-        return decision.attempts[0].zone is CLOUD
+        return not decision.attempts[0].zone.onprem
 
 
 def _was_read(reason: str) -> bool:
@@ -237,8 +236,8 @@ class Explainer:
                 return Explanation(classification, states, None, refusal, waits=waits)
             except GatewayError as refusal:
                 return Explanation(classification, states, None, refusal)
-            known = classification.complete or classification.restricted
-            if known or decision.attempts[0].zone is not CLOUD:
+            known = classification.complete or classification.stays
+            if known or decision.attempts[0].zone.onprem:
                 return Explanation(classification, states, decision, None)
             # guard: O3.reading-depth -> return Explanation(classification, states, decision, None)
             classification = await self._classifier.complete(request, classification)

@@ -22,13 +22,7 @@ from gateway.core.errors import (
     Saturated,
     UpstreamError,
 )
-from gateway.core.types import (
-    CLOUD,
-    ONPREM,
-    Decision,
-    Endpoint,
-    InferenceRequest,
-)
+from gateway.core.types import Decision, Endpoint, InferenceRequest
 from gateway.endpoints.versions.parts import EndpointParts
 from gateway.pipeline.attempt import AttemptLog, AttemptServices, GrantPort, RunningAttempt
 from gateway.pipeline.hedging import has_no_effect, has_state, hedged
@@ -98,7 +92,7 @@ class Dispatcher:
                         if not route.paid:  # guard: A5.retry-permit
                             break
                     try:
-                        if zone is ONPREM:
+                        if zone.onprem:
                             turn = await self._onprem_turn(route)
                             if turn is None:
                                 continue
@@ -110,7 +104,7 @@ class Dispatcher:
                                 request, endpoint.name
                             ):
                                 continue
-                            await route.clearance.to_leave()
+                            await route.clearance.to_leave(zone)
                         route.attempt = attempt = self._attempt(route, endpoint, turn)
                         route.paid = False
                         # guard: A7.hedge-switch minus 1
@@ -142,7 +136,7 @@ class Dispatcher:
         if (route.last is not None or route.losses) and not self._another_server(route, servers):
             route.onprem = False
             return None
-        call = self._entry.call(request, classification.restricted, route.clouds, route.avoid)
+        call = self._entry.call(request, classification.stays, route.clouds, route.avoid)
         with request.trace.stage("queue"):
             try:
                 return await self._queues.enter(request, call, servers)
@@ -230,9 +224,9 @@ class Dispatcher:
             # guard: D5.hedge-time minus 2
             if not (allowed and self._worth_another(attempt.request, endpoint.name)):
                 return None
-            if endpoint.zone is CLOUD:
+            if not endpoint.zone.onprem:
                 try:
-                    await clearance.to_leave()  # guard: A7.hedge-door
+                    await clearance.to_leave(endpoint.zone)  # guard: A7.hedge-door
                 except NotCleared:
                     return None
             # guard: A7.retry-budget minus 3
@@ -270,7 +264,7 @@ class Dispatcher:
             last.sent = sent
         if isinstance(last, Saturated):  # the servers are well: the call came at a bad time
             return last
-        if classification.restricted:
+        if classification.stays:
             after_s = last.retry_after_s if isinstance(last, UpstreamError) else None
             refused = OnpremUnavailable(
                 "this call must stay on the premises and no on-prem server could answer it",

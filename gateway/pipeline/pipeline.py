@@ -143,18 +143,18 @@ class Pipeline:
 
     async def _send(self, call: Call, decision: Decision) -> RunningAttempt:
         while True:
-            restricted, sent = call.classification.restricted, call.instead or call
+            admitted, sent = call.classification.admitted, call.instead or call
             try:
                 call.attempt = await self._dispatcher.send(
                     sent.request, sent, decision, call.account
                 )
                 return call.attempt
-            except NotCleared:  # from here on no decision may name the cloud again
+            except NotCleared:  # no decision names that zone again
                 if call.instead is not None:
                     raise
-                if restricted:
+                if call.classification.admitted == admitted:
                     raise EgressForbidden(call.request.id) from None
-                call.account.decision = None  # it was one for a call that could leave
+                call.account.decision = None  # it was one for a call that could go further
             except (OnpremUnavailable, NoEligibleEndpoint, CloudFull) as exc:
                 if not await self._changes_in_time(call, exc):
                     raise
@@ -210,6 +210,7 @@ class Pipeline:
             _NO_LIMITS if call.share is None else call.share.headers(),
             unrestored,
             attempt.endpoint.kind,
+            classification.data_class,
         )
         reply = InferenceReply(placement, frames)
         if not streamed:

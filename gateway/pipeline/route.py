@@ -18,7 +18,6 @@ from gateway.core.errors import (
     UpstreamRefused,
 )
 from gateway.core.types import (
-    CLOUD,
     ONPREM,
     Classification,
     Decision,
@@ -28,7 +27,7 @@ from gateway.core.types import (
 )
 from gateway.pipeline.attempt import AttemptLog, RunningAttempt
 from gateway.pipeline.hedging import has_state
-from gateway.scheduling.routing.policy import leaving, slow_ones
+from gateway.scheduling.routing.policy import avoided, leaving
 
 _MOST_LOSSES = 3  # of gateways that die while they forward one call
 
@@ -39,9 +38,9 @@ class ClearancePort(Protocol):
     @property
     def classification(self) -> Classification: ...
 
-    async def to_leave(self) -> None:
-        """Look for all that has not been looked for yet. Raises NotCleared if the call is
-        restricted after all."""
+    async def to_leave(self, zone: Zone) -> None:
+        """Look for all that has not been looked for yet. Raises NotCleared if the zone, which is
+        outside the premises, may not have the call after all."""
         ...
 
 
@@ -54,6 +53,7 @@ class Route:
 
     last: GatewayError | None = None
     onprem = False
+    _queue_zone = ONPREM  # of the first server that it may queue for
     sent = 0
     paid = False  # for a second try that has not begun
     losses = 0
@@ -72,12 +72,12 @@ class Route:
         self.request, self.clearance, self.decision, self.log = request, clearance, decision, log
         self.clouds: deque[Endpoint] = deque()
         for endpoint in decision.attempts:
-            if endpoint.zone is CLOUD:
+            if not endpoint.zone.onprem:
                 self.clouds.append(endpoint)
-            else:
-                self.onprem = True
+            elif not self.onprem:
+                self.onprem, self._queue_zone = True, endpoint.zone
         if decision.vetoes:
-            self.avoid = slow_ones(decision)
+            self.avoid = avoided(decision)
 
     @property
     def zone(self) -> Zone | None:
@@ -85,9 +85,9 @@ class Route:
         # guard: A5.endpoint-limit minus 1
         if self.sent >= self.decision.tries or not (self.onprem or self.clouds):
             return None
-        if self.onprem and (not self.clouds or self.decision.attempts[0].zone is ONPREM):
-            return ONPREM
-        return CLOUD
+        if self.onprem and (not self.clouds or self.decision.attempts[0].zone.onprem):
+            return self._queue_zone
+        return self.clouds[0].zone
 
     @property
     def may_hedge(self) -> bool:
@@ -135,7 +135,7 @@ class Route:
                 # guard: A5.cloud-first-wait -> self.full = () if self.onprem else
                 #   (attempt.endpoint.name,)
                 self.full += (attempt.endpoint.name,)
-            if attempt.endpoint.zone is ONPREM:
+            if attempt.endpoint.zone.onprem:
                 self.avoid |= {attempt.endpoint.name}
             if isinstance(error, UpstreamError) and error.transient:
                 self.transient += ((attempt.endpoint, error),)
@@ -143,8 +143,8 @@ class Route:
     def resume(self, endpoint: Endpoint) -> None:
         """It may be tried again, having failed for the moment."""
         self.transient = tuple(t for t in self.transient if t[0].name != endpoint.name)
-        if endpoint.zone is CLOUD:
+        if not endpoint.zone.onprem:
             self.clouds.append(endpoint)
         else:
-            self.onprem = True
+            self.onprem, self._queue_zone = True, endpoint.zone
             self.avoid -= {endpoint.name}

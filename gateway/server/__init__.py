@@ -14,6 +14,7 @@ from typing import Protocol
 from gateway.auth import Callers
 from gateway.config import LimitSettings
 from gateway.config.model_catalog import Catalog
+from gateway.config.zones import Zones
 from gateway.core import ambient
 from gateway.core.aliases import Aliases
 from gateway.core.deadline import Clock
@@ -71,6 +72,9 @@ class Services:
         default_factory=lambda: HeldBytes(LimitSettings().max_held_answer_bytes)
     )
     """The budget of this process for endpoints' answers until their callers have taken them."""
+    zones: Zones = field(default_factory=Zones)
+    classes: frozenset[str] = frozenset()
+    """Of data, between clear and restricted."""
     hosts: AllowedHosts | None = None
     """The names that it answers to. None: whatever a head calls it."""
     held: AbstractContextManager[object] = field(default_factory=nullcontext)

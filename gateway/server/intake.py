@@ -3,7 +3,8 @@
 Headers read here: `authorization`, `api-key`, `x-api-key`, `x-request-id`, `traceparent`,
 `tracestate` (W3C Trace Context), `x-latency-budget-ms`, `x-stainless-read-timeout`,
 `x-spillway-placement: onprem|any|cloud`, `x-spillway-spill: never|allow`,
-`x-spillway-sensitivity: restricted`, `x-spillway-priority: 0..9`.
+`x-spillway-zones: NAME, ...`, `x-spillway-sensitivity: restricted|CLASS`,
+`x-spillway-priority: 0..9`.
 Callers can only tighten (M5): `cloud` is a wish, and it is ignored wherever it would loosen
 anything; to call a call `clear` is refused.
 """
@@ -30,9 +31,8 @@ from gateway.core.reply import (
 from gateway.core.structs import value
 from gateway.core.trace_context import UNTRACED
 from gateway.core.types import (
-    ONPREM_ONLY,
+    CLOUD,
     InferenceRequest,
-    Parameter,
     Payload,
     Sensitivity,
     TensorCall,
@@ -42,9 +42,9 @@ from gateway.core.types import (
 from gateway.protocols.oip.datatypes import label
 from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, labels, latency_budget
+from gateway.server.labels import RESTRICTED
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_LABEL, _LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _MEMBER = r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}"
 _TRACESTATE = re.compile(rf"{_MEMBER}(?:,[ \t]*{_MEMBER}){{0,31}}")
@@ -53,8 +53,8 @@ _TRACE_DIGITS = 32
 _IDS = frozenset({"x-request-id", "traceparent"})
 _KEYS = ("api-key", "x-api-key", "x-goog-api-key")
 _STATED = frozenset(
-    {"x-spillway-placement", "x-spillway-spill", "x-spillway-priority", "tracestate", _LABEL}
-    | {"x-latency-budget-ms", "x-stainless-read-timeout"}
+    {"x-spillway-placement", "x-spillway-spill", "x-spillway-priority", "tracestate", labels.LABEL}
+    | {"x-spillway-zones", "x-latency-budget-ms", "x-stainless-read-timeout"}
 )
 
 
@@ -128,7 +128,7 @@ class CallDefaults:
     """What its head, its caller and its model make of a call, whatever stands in its body."""
 
     __slots__ = (
-        "_budget_s", "_caller", "_labelled", "_priority", "_protocol", "_pseudonymise",
+        "_budget_s", "_caller", "_classes", "_labelled", "_priority", "_protocol", "_pseudonymise",
         "_services", "_tracestate", "_zones", "model",
     )  # fmt: skip
 
@@ -145,25 +145,34 @@ class CallDefaults:
             raise Forbidden("this key may not use this model")
         labels.check_headers(headers)
         limits = services.limits
-        zones, priority, labelled, tracestate = caller.zones, caller.most_urgent, False, ""
+        priority, label, tracestate = caller.most_urgent, "", ""
+        stays, zones = CLOUD not in caller.zones, services.zones.everywhere
         budget_s = model.latency_budget_s
         if budget_s is None:
             budget_s = limits.default_latency_budget_ms / 1000
         if caller.latency_budget_s is not None:
             budget_s = min(budget_s, caller.latency_budget_s)
         if not _STATED.isdisjoint(headers):
-            # guard: S6.key-precedence -> zones = _zones(headers)
-            zones = caller.zones & _zones(headers)
+            # guard: S6.key-precedence -> stays = labels.stays(headers)
+            stays = labels.stays(headers) or stays
+            zones = labels.zones(headers, services.zones)
             # guard: B6.priority-scope -> priority = max(0,
             #   _priority(headers.get('x-spillway-priority')))
             priority = max(caller.most_urgent, _priority(headers.get("x-spillway-priority")))
-            labelled = _restricts(_LABEL, headers.get(_LABEL))
+            label = labels.label(labels.LABEL, headers.get(labels.LABEL), services.classes)
             tracestate = _tracestate(headers)
             budget_s = min(budget_s, _header_budget_s(headers, limits))  # guard: D1.tightest-budget
         self.model = model
         self._services, self._caller, self._protocol = services, caller, protocol
-        self._budget_s, self._zones, self._priority = budget_s, zones, priority
-        self._labelled, self._tracestate = labelled, tracestate
+        self._budget_s, self._priority = budget_s, priority
+        if stays or caller.zone_names is not None:  # guard: S6.key-zones -> if stays:
+            zones &= services.zones.allowed(stays, caller.zone_names)
+        classes = caller.labels
+        if label or model.label:
+            classes |= {name for name in (model.label, label) if name}
+        self._labelled = RESTRICTED in classes
+        self._classes = classes - {RESTRICTED} if classes else classes
+        self._tracestate, self._zones = tracestate, zones
         self._pseudonymise = caller.pseudonymise and model.pseudonymise
 
     def request(
@@ -171,9 +180,12 @@ class CallDefaults:
     ) -> InferenceRequest:
         """The neutral request. Raises RequestRejected (400), UnknownModel (404)."""
         services, caller, model, trace = self._services, self._caller, self.model, UNTRACED
-        budget_s, labelled = self._budget_s, self._labelled
+        budget_s, labelled, classes = self._budget_s, self._labelled, self._classes
         if model.split:
             model = serving_model(services.catalog, model, caller, payload, arrival.request_id)
+            labelled = labelled or model.label == RESTRICTED
+            if model.label and model.label != RESTRICTED:  # guard: M7.split-label
+                classes |= {model.label}
         if isinstance(payload, TensorCall):
             labels.check_parameters(payload)
             if model.tensors_clear:
@@ -181,7 +193,11 @@ class CallDefaults:
             if payload.version:
                 services.catalog.refuse_other_versions(model, payload.version)
             if payload.parameters:
-                labelled = _labelled(payload) or labelled
+                label = labels.parameter_label(payload, services.classes)
+                if label == RESTRICTED:
+                    labelled = True
+                elif label:
+                    classes |= {label}
                 budget_s = min(budget_s, _parameter_budget_s(payload, services.limits))
         if grpc_remaining_s is not None:
             # guard: D1.grpc-budget
@@ -212,6 +228,7 @@ class CallDefaults:
             False,
             AnswerShare(services.held_answers, caller.tenant),
             caller.name,
+            classes,
         )
 
 
@@ -261,7 +278,7 @@ def placement_lines(request_id: str, traceparent: str, placement: Placement) -> 
         f"x-request-id: {request_id}\r\ntraceparent: {traceparent}\r\n{where}"
         f"{READING}: {placement.classify_s * 1000:.3f}\r\n"
     )
-    if placement.pseudonymised or placement.limits:
+    if placement.pseudonymised or placement.limits or placement.data_class:
         lines += "".join(
             [f"{name}: {value}\r\n" for name, value in extra_headers(placement).items()]
         )
@@ -274,7 +291,7 @@ def _placement_headers(
     if len(_where) >= _MOST_KNOWN:
         _where.clear()
     # guard: S7.answer-zone -> key = ('', endpoint, reason, attempts, sensitivity.word)
-    key = (zone.word, endpoint, reason, attempts, sensitivity.word)
+    key = (zone.name, endpoint, reason, attempts, sensitivity.word)
     lines = _where[zone, endpoint, reason, attempts, sensitivity] = "".join(
         [f"{name}: {each}\r\n" for name, each in zip(WHERE, key, strict=True)]
     )
@@ -299,6 +316,8 @@ def extra_headers(placement: Placement) -> dict[str, str]:
         headers["x-spillway-pseudonymised"] = str(placement.pseudonymised)
     if placement.unrestored:
         headers["x-spillway-unrestored"] = str(placement.unrestored)
+    if placement.data_class:
+        headers["x-spillway-class"] = placement.data_class
     return headers
 
 
@@ -359,29 +378,6 @@ def _header_budget_s(headers: Mapping[str, str], limits: LimitSettings) -> float
     stated_s = math.inf if stated is None else latency_budget.from_header_ms(stated, max_s)
     hinted_s = None if hinted is None else latency_budget.from_stainless_s(hinted, max_s)
     return stated_s if hinted_s is None else min(stated_s, hinted_s)
-
-
-def _zones(headers: Mapping[str, str]) -> frozenset[Zone]:
-    placement = headers.get("x-spillway-placement", "any").lower()
-    if placement not in ("onprem", "any", "cloud"):
-        raise RequestRejected("x-spillway-placement: must be onprem, any or cloud")
-    spill = headers.get("x-spillway-spill", "allow").lower()
-    if spill not in ("never", "allow"):  # guard: S6.zone-word
-        raise RequestRejected("x-spillway-spill: must be never or allow")
-    # guard: S6.zone-header minus 2
-    return ONPREM_ONLY if placement == "onprem" or spill == "never" else frozenset(Zone)
-
-
-def _labelled(call: TensorCall) -> bool:
-    """By a parameter, since a stream has one set of metadata for many calls."""
-    return _restricts(f"parameter {_LABEL_PARAMETER}", call.parameters.get(_LABEL_PARAMETER))
-
-
-def _restricts(name: str, label: Parameter | None) -> bool:
-    """Whether the caller says that its call is restricted; the one thing that it can say of it."""
-    if label is not None and str(label).lower() != Sensitivity.RESTRICTED.value:
-        raise RequestRejected(f"{name}: can only be restricted; leave it out to have the call read")
-    return label is not None
 
 
 def _priority(raw: str | None) -> int:

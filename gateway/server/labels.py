@@ -14,17 +14,26 @@ from itertools import chain
 from typing import Any
 from urllib.parse import unquote_plus
 
+from gateway.config.zones import Zones
 from gateway.core.errors import RequestRejected
-from gateway.core.types import TensorCall
+from gateway.core.types import Parameter, Sensitivity, TensorCall, Zone
 from gateway.protocols.oip.datatypes import is_identifier
 
 TRANSLATION = "x-spillway-translation"
 HEADERS = frozenset(
-    {"x-spillway-placement", "x-spillway-priority", "x-spillway-sensitivity", "x-spillway-spill"}
+    {
+        "x-spillway-placement",
+        "x-spillway-priority",
+        "x-spillway-sensitivity",
+        "x-spillway-spill",
+        "x-spillway-zones",
+    }
     | {TRANSLATION}
 )
 """Of a call, and its gRPC metadata."""
-PARAMETERS = frozenset({"spillway_sensitivity"})
+LABEL, LABEL_PARAMETER = "x-spillway-sensitivity", "spillway_sensitivity"
+RESTRICTED = Sensitivity.RESTRICTED.value
+PARAMETERS = frozenset({LABEL_PARAMETER})
 """Of a request of the Open Inference Protocol."""
 _NONE: frozenset[str] = frozenset()
 _TELLING = "spillway"
@@ -81,6 +90,48 @@ def check_document(document: Mapping[str, Any]) -> None:
                 items = [item for item in items if isinstance(item, dict)]
             keys += chain.from_iterable(items)
     _check_keys("field", keys)
+
+
+def zones(headers: Mapping[str, str], known: Zones) -> frozenset[Zone]:
+    """Those that the call may go to by its own word, on the premises and elsewhere."""
+    stated = headers.get("x-spillway-zones")
+    if stated is None:
+        return known.everywhere
+    names = {name.strip().lower() for name in stated.split(",")}
+    if not names <= known.by_name.keys():  # guard: S6.zone-names
+        there = ", ".join(sorted(known.by_name))
+        raise RequestRejected(f"x-spillway-zones: must be some of {there}, with commas between")
+    return known.allowed(False, names)  # guard: S6.zones-header names -> None
+
+
+def stays(headers: Mapping[str, str]) -> bool:
+    """Whether the call stays on the premises by its own word."""
+    placement = headers.get("x-spillway-placement", "any").lower()
+    if placement not in ("onprem", "any", "cloud"):
+        raise RequestRejected("x-spillway-placement: must be onprem, any or cloud")
+    spill = headers.get("x-spillway-spill", "allow").lower()
+    if spill not in ("never", "allow"):  # guard: S6.zone-word
+        raise RequestRejected("x-spillway-spill: must be never or allow")
+    # guard: S6.zone-header minus 2
+    return placement == "onprem" or spill == "never"
+
+
+def parameter_label(call: TensorCall, classes: frozenset[str]) -> str:
+    """By a parameter, since a stream has one set of metadata for many calls."""
+    name = f"parameter {LABEL_PARAMETER}"
+    return label(name, call.parameters.get(LABEL_PARAMETER), classes)
+
+
+def label(name: str, stated: Parameter | None, classes: frozenset[str]) -> str:
+    """The class that the caller says its call is of at least, or empty. It never says `clear`."""
+    if stated is None:
+        return ""
+    word, known = str(stated).lower(), (RESTRICTED, *sorted(classes))
+    if word not in known:
+        raise RequestRejected(
+            f"{name}: can only be {' or '.join(known)}; leave it out to have the call read"
+        )
+    return word
 
 
 def _check_keys(kind: str, keys: Iterable[str], known: frozenset[str] = _NONE) -> None:

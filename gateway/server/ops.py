@@ -233,15 +233,17 @@ def _translated(
 def explanation(explanation: Explanation) -> dict[str, Any]:
     """The whole trace as JSON values; no content."""
     decision, refusal = explanation.decision, explanation.refusal
+    data_class = explanation.classification.data_class
     return {
         "sensitivity": explanation.classification.sensitivity.value,
+        **({"class": data_class} if data_class else {}),
         "classify_reason": explanation.classification.reason,
         "entities": dict(explanation.classification.entities),
         "classify_ms": round(explanation.classification.classify_s * 1000, 3),
         "endpoints": [
             {
                 "endpoint": s.endpoint.name,
-                "zone": s.endpoint.zone.value,
+                "zone": s.endpoint.zone.name,
                 "available": s.available,
                 "why_not": s.unavailable_why,
                 "predicted_ms": round(s.predicted_s * 1000, 3),
@@ -256,10 +258,10 @@ def explanation(explanation: Explanation) -> dict[str, Any]:
         "decision": None
         if decision is None
         else {
-            "zone": decision.attempts[0].zone.value,
+            "zone": decision.attempts[0].zone.name,
             "attempts": [e.name for e in decision.attempts],
             "reason": decision.reason,
-            "zones": sorted(z.value for z in decision.zones),
+            "zones": sorted(z.name for z in decision.zones),
             "vetoes": dict(decision.vetoes),
             "latency_critical": decision.latency_critical,
         },

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.accounting.metrics import Metrics
-from gateway.core.types import Zone
 from gateway.endpoints.state import EndpointState
 from gateway.scheduling.queues import ModelQueues
 from gateway.scheduling.rules.failsafe import Guarded
@@ -16,7 +15,7 @@ def report(states: Mapping[str, EndpointState]) -> list[dict[str, object]]:
     return [
         {
             "endpoint": name,
-            "zone": state.settings.zone.value,
+            "zone": state.settings.zone.name,
             "kind": state.settings.kind,
             "up": state.up,
             "in_flight": state.in_flight,
@@ -55,10 +54,10 @@ def forget(metrics: Metrics) -> None:
 
 def publish(metrics: Metrics, states: Mapping[str, EndpointState], groups: ModelQueues) -> None:
     """Bring the gauges up to date; called when they are read."""
-    onprem = [state for state in states.values() if state.settings.zone is Zone.ONPREM]
+    onprem = [state for state in states.values() if state.settings.zone.onprem]
     metrics.onprem_up.set(any(state.up and not state.drained for state in onprem))
     for name, state in states.items():
-        metrics.endpoint_available.labels(name, state.settings.zone.value).set(state.up)
+        metrics.endpoint_available.labels(name, state.settings.zone.name).set(state.up)
         if state.statistics is not None:
             metrics.statistics_stale.labels(name).set(state.statistics.stale)
         for model, model_state in state.model_states.items():

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.core.types import is_onprem
 from gateway.simulate.workload import (
     RESTRICTED_PENALTY,
     Floats,
@@ -224,8 +225,8 @@ def _call(record: dict[str, Any]) -> _Line:
         arrived_s=_number(record, "time") - took_s,
         budget_s=budget_s,
         tokens=_number(record, "total_tokens", 0.0),
-        restricted=record.get("sensitivity") != "clear",
-        stays=isinstance(allowed, list) and CLOUD not in allowed,
+        restricted=record.get("sensitivity") != "clear" and not record.get("admitted"),
+        stays=isinstance(allowed, list) and all(is_onprem(str(zone)) for zone in allowed),
         input_bytes=_number(record, "input_bytes", 0.0),
         priority=int(priority),
         model=str(record.get("model")),
@@ -251,10 +252,11 @@ def _attempts(record: dict[str, Any]) -> tuple[tuple[str, str, float], ...]:
         raise _NoRecord("attempts are a list of objects")
     tried = []
     for attempt in attempts:
-        if attempt.get("zone") not in (ONPREM, CLOUD):
+        zone = attempt.get("zone")
+        if not isinstance(zone, str) or not zone:
             raise _NoRecord("an attempt has a zone")
         usd = _number(attempt, "price_usd", 0.0)
-        tried.append((str(attempt["zone"]), str(attempt.get("result")), usd))
+        tried.append((ONPREM if is_onprem(zone) else CLOUD, str(attempt.get("result")), usd))
     return tuple(tried)
 
 

@@ -44,8 +44,8 @@ class SimulatedSite:
     def from_settings(cls, settings: Settings, model: str | None) -> SimulatedSite:
         """Raises TraceError when there is no such model, or none or several to choose from."""
         catalog = Catalog.from_settings(settings)
-        onprem = {name: _zone_endpoints(catalog, name, Zone.ONPREM) for name in settings.models}
-        in_cloud = {name: _zone_endpoints(catalog, name, Zone.CLOUD) for name in settings.models}
+        onprem = {name: _zone_endpoints(catalog, name, True) for name in settings.models}
+        in_cloud = {name: _zone_endpoints(catalog, name, False) for name in settings.models}
         name = model or _the_only([m for m in onprem if onprem[m] and in_cloud[m]] or list(onprem))
         if name not in onprem:
             raise TraceError(f"no model {name!r} in the settings; there are: {', '.join(onprem)}")
@@ -182,8 +182,9 @@ class SimulatedSite:
         return served if price_usd(served, None) > 0 else None
 
 
-def _zone_endpoints(catalog: Catalog, model: str, zone: Zone) -> list[str]:
-    return [e for e in catalog.find(model).endpoints if catalog.endpoints[e].zone is zone]
+def _zone_endpoints(catalog: Catalog, model: str, onprem: bool) -> list[str]:
+    places = catalog.endpoints
+    return [e for e in catalog.find(model).endpoints if places[e].zone.onprem is onprem]
 
 
 def _served(catalog: Catalog, endpoint: str, model: str) -> ServedModel:

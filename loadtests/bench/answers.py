@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.classify.classifier import Classifier, names_search, scan_pool
+from gateway.classify.classifier import Classifier
 from gateway.classify.text.spans import FullFindings
 from gateway.classify.verdicts.answers.reader import AnswerInspector
+from gateway.classify.verdicts.readers import names_search, scan_pool
 from gateway.config import ClassifySettings
 from gateway.core.deadline import Deadline
 from gateway.core.errors import AnswerWithheld

@@ -226,7 +226,7 @@ def _place(settings: EndpointSettings) -> EndpointState:
         settings=settings,
         connector=connector,
         onprem=None if away else OnPremDoor(connector),
-        cloud=CloudDoor(connector) if away else None,
+        cloud=CloudDoor(connector, Zone.CLOUD) if away else None,
         inspector=None,
     )
 

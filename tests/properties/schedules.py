@@ -95,7 +95,7 @@ def _sites(rng: random.Random) -> list[Site]:
             # a price on the GPU makes the cloud the cheap place
             price = rng.choice((0.0, 5.0)) if zone is Zone.ONPREM else 0.001
             connector = ScriptedConnector(*_plans(rng))
-            made.append(Site(f"{zone.value}{i}", zone, connector, price, rng.choice((1, 20, 300))))
+            made.append(Site(f"{zone.name}{i}", zone, connector, price, rng.choice((1, 20, 300))))
     rng.shuffle(made)
     return made
 

@@ -102,7 +102,7 @@ async def _told_and_done(seed: int) -> str:
         in_queue = _account_of(call).decision
         assert in_queue is not None
         assert _shown(in_queue) == _shown(told.decision)
-        outcome = told.decision.attempts[0].zone.value
+        outcome = told.decision.attempts[0].zone.name
     else:
         assert told.refusal is not None
         assert live.done() is not told.waits

@@ -30,7 +30,7 @@ def check(done: World) -> None:
     ends = rig.log.ends()
     assert set(ends) == {c.id for c in done.calls}, f"seed {seed}: a call without a record"
     assert all(len(found) == 1 for found in ends.values()), f"seed {seed}: {ends}"
-    asked = {c.id: {z.value for z in c.zones} for c in done.calls}
+    asked = {c.id: {z.name for z in c.zones} for c in done.calls}
     for line in rig.log.lines:
         check_attempts(line["attempts"], asked[line["id"]], f"seed {seed}: {line}")
     for call, end in zip(done.calls, done.ended, strict=True):

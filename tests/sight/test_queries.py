@@ -19,7 +19,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.accounting.metrics import Metrics
-from gateway.core.types import Outcome, Sensitivity, Zone
+from gateway.core.types import EVERYWHERE, Outcome, Sensitivity
 from gateway.demo.cloud.process import SimulatedCloud
 from tests.live import ROOT, LiveGateway, serving, settings, wait_until
 from tests.sight.queries import CONFIG, QUERIES, RULES, Query, alerts, dashboards, of_dashboards
@@ -171,7 +171,7 @@ NEVER_AT_PEACE = {
 
 
 CLOSED = {
-    "zone": {z.value for z in Zone} | {"none"},
+    "zone": {z.name for z in EVERYWHERE} | {"none"},
     "sensitivity": {s.value for s in Sensitivity} | {"unknown"},
     "outcome": {o.value for o in Outcome},
     "job": {"spillway"},

@@ -29,7 +29,7 @@ from gateway.config import (
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core import ambient
 from gateway.core.deadline import Clock
-from gateway.core.types import Endpoint, Payload, ServedModel, Zone
+from gateway.core.types import Endpoint, Payload, ServedModel
 from gateway.endpoints.connectors import OnPremDoor
 from gateway.endpoints.connectors.egress import CloudDoor
 from gateway.endpoints.health.canary_requests import CanaryDoors
@@ -77,18 +77,19 @@ class Composed:
     budgets: SpillBudgets
     policy: Policy
     pipelines: list[Pipeline]  # the newest takes calls, the others finish theirs
-    classifier: SimulatedClassifier
+    witness: Witness
     pseudonyms: SimulatedPseudonyms
     dispatcher: Dispatcher
     shadows: Shadows | None
     ledger: Ledger
     kept: LedgerDatabase  # the ledger's
     gauge_before: float  # a world that was halted leaves it up
+    narrowed: bool = False  # the newest settings admit less
 
     def pipeline(self, policy: Policy) -> Pipeline:
         return Pipeline(
             self.admission,
-            self.classifier,
+            SimulatedClassifier(self.witness, self.narrowed),
             self.parts.snapshots,
             self.parts.entry,
             self.parts.recovery,
@@ -109,7 +110,7 @@ class Composed:
 
     def reload(self) -> None:
         spill = not self.policy.spill and self.plan.policy != "onprem_only"
-        self.policy = replace(self.policy, spill=spill)
+        self.policy, self.narrowed = replace(self.policy, spill=spill), True
         self.pipelines.append(self.pipeline(self.policy))
 
     async def drain(self, drain_s: float) -> None:
@@ -223,7 +224,7 @@ def composed(plan: WorldPlan, witness: Witness, clock: Clock) -> Composed:
         budgets=budgets,
         policy=policy,
         pipelines=[],
-        classifier=SimulatedClassifier(witness),
+        witness=witness,
         pseudonyms=SimulatedPseudonyms(witness),
         dispatcher=Dispatcher(
             parts, clock, RetryBudget(clock, reserve=plan.retry_reserve), plan.hedge
@@ -251,7 +252,7 @@ async def _learn_nothing(name: str, state: EndpointState) -> bool:
 
 
 def _endpoint(plan: EndpointPlan) -> Endpoint:
-    hour_usd = 0.0 if plan.zone is Zone.CLOUD else GPU_USD_PER_HOUR
+    hour_usd = GPU_USD_PER_HOUR if plan.zone.onprem else 0.0
     served = {
         m: ServedModel(m, price_usd=plan.price_usd, gpu_usd_per_hour=hour_usd) for m in MODELS
     }
@@ -260,7 +261,7 @@ def _endpoint(plan: EndpointPlan) -> Endpoint:
 
 def _state(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
     plan = endpoint.plan
-    away = plan.zone is Zone.CLOUD
+    away = not plan.zone.onprem
     settings = EndpointSettings.model_construct(
         kind="triton",
         zone=plan.zone,
@@ -274,7 +275,7 @@ def _state(endpoint: SimulatedEndpoint, probe_s: float) -> EndpointState:
         settings=settings,
         connector=endpoint,
         onprem=None if away else OnPremDoor(endpoint),
-        cloud=CloudDoor(endpoint) if away else None,
+        cloud=CloudDoor(endpoint, plan.zone) if away else None,
         inspector=None,
         back_in_s=endpoint.back_in_s,
     )

@@ -43,6 +43,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     _without("what the door found, and Cleared", "M1", "M1.known M1.cleared"),
     _without("the zones shrink with the verdict", "M2", "M2.zones"),
     _without("what callers allow", "A4 M1 M2", "S6.allowed-zones"),
+    _without("servers in zones that callers leave out", "A4 M1 M2", "M7.premises-zone"),
+    _without("and the zones of each attempt", "M1 M2", "M7.premises-zone M7.queued-zone"),
     _without("sequences stay", "M1", "M1.sequences"),
     _without("the switch for the cloud", "S5", "S5.spill-switch"),
     _without("money is there before it is spent", "S5", "S5.spend-reserve"),

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import get_args
 
 from gateway.config.sections.routing import PolicyName
+from gateway.config.zones import named
 from gateway.core.types import EVERYWHERE, ONPREM_ONLY, Zone
 
 START_S = 1000.0
 MODELS = ("m", "n")
+LAB, EU, US = named("onprem-lab"), named("eu"), named("us")
+FIVE_ZONES = frozenset({Zone.ONPREM, LAB, Zone.CLOUD, EU, US})
 TENANTS = ("a", "b")
 
 
@@ -53,6 +56,34 @@ class Secret(enum.Enum):
     NONE = "none"
     NUMBER = "number"  # at the first look
     NAME = "name"  # only at the door
+    PERSONAL = "personal"  # of a class, at the first look
+    INTERNAL = "internal"
+    BOTH = "both"  # of the one class at the first look, and of the other at the door
+    LATER = "later"  # of a class at the first look, and restricted at the door
+
+
+CLASSES = {
+    "clear": frozenset({Zone.CLOUD, EU, US}),
+    "internal": frozenset({EU, US}),
+    "personal": frozenset({EU}),
+    "restricted": frozenset[Zone](),
+}
+"""Zones outside the premises that each admits."""
+FIRST_CLASS = {
+    Secret.NONE: "clear",
+    Secret.NUMBER: "restricted",
+    Secret.NAME: "clear",
+    Secret.PERSONAL: "personal",
+    Secret.INTERNAL: "internal",
+    Secret.BOTH: "internal",
+    Secret.LATER: "personal",
+}
+"""By what is found at the first look."""
+CLASS = FIRST_CLASS | {
+    Secret.NAME: "restricted",
+    Secret.BOTH: "personal",
+    Secret.LATER: "restricted",
+}
 
 
 class Look(enum.Enum):
@@ -108,23 +139,29 @@ class CallPlan:
     reads_s: float  # between two frames
     masked: bool  # surrogates may leave in the place of what was found
 
-    @property
-    def may_leave(self) -> bool:
-        return self.zones == EVERYWHERE and self.secret is Secret.NONE and not self.stateful
+    def may_go(self, zone: Zone, narrowed: bool) -> bool:
+        """`narrowed`: by settings whose class `personal` admits no zone outside."""
+        if zone not in self.zones or zone.onprem:
+            return zone in self.zones
+        name = CLASS[self.secret]
+        admitted = zone in CLASSES[name] and not (narrowed and name == "personal")
+        return admitted and not self.stateful
 
-    @property
-    def masked_may_leave(self) -> bool:
-        return self.zones == EVERYWHERE and self.masked
+    def masked_may_go(self, zone: Zone) -> bool:
+        return zone in self.zones and (zone.onprem or self.masked)
 
-    @property
-    def known_at_first_look(self) -> bool:
-        """That it has to stay."""
-        return self.secret is Secret.NUMBER or self.first in (Look.FAILS, Look.LATE)
+    def decided_within(self, narrowed: bool) -> frozenset[str]:
+        """Zones outside that decisions may name, of which some go at the door."""
+        name = FIRST_CLASS[self.secret]
+        unknown = self.first in (Look.FAILS, Look.LATE)
+        if unknown or (narrowed and name == "personal"):
+            return frozenset()
+        return frozenset(zone.name for zone in CLASSES[name])
 
     @property
     def begins_anew(self) -> bool:
         """It may turn out at the door that it has to stay."""
-        return self.secret is Secret.NAME or self.door is not Look.WELL
+        return self.door is not Look.WELL or CLASS[self.secret] != FIRST_CLASS[self.secret]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +198,44 @@ FAULTS = tuple(mood for mood in Mood if mood is not Mood.ANSWERS)
 
 
 def planned(seed: int) -> WorldPlan:
+    plan = _two_zones(seed)
+    rng = Random(-1 - seed)
+    return _five_zones(plan, rng) if rng.random() < 0.4 else plan
+
+
+def _five_zones(plan: WorldPlan, rng: Random) -> WorldPlan:
+    """The same with more places, and calls of four classes, some of which name zones."""
+    named_zones = [EU, EU, US, LAB]
+    further = [
+        replace(rng.choice(plan.endpoints), name=f"{zone.name}{number}", zone=zone,
+                seed=rng.getrandbits(32), restarts=False,
+                price_usd=0.0 if zone.onprem else 0.001)
+        for number, zone in enumerate(named_zones)
+        if rng.random() < 0.7
+    ]  # fmt: skip
+    return replace(
+        plan,
+        endpoints=(*plan.endpoints, *further),
+        calls=tuple([_of_a_class(call, rng) for call in plan.calls]),
+    )
+
+
+def _of_a_class(call: CallPlan, rng: Random) -> CallPlan:
+    graded = (Secret.PERSONAL, Secret.INTERNAL, Secret.BOTH, Secret.LATER)
+    zones = FIVE_ZONES
+    if call.zones == ONPREM_ONLY:
+        zones = frozenset({Zone.ONPREM, LAB})
+    elif rng.random() < 0.2:
+        zones = frozenset(zone for zone in sorted(zones, key=_name) if rng.random() < 0.6)
+    secret = rng.choice(graded) if rng.random() < 0.5 else call.secret
+    return replace(call, zones=zones, secret=secret)
+
+
+def _name(zone: Zone) -> str:
+    return zone.name
+
+
+def _two_zones(seed: int) -> WorldPlan:
     rng = Random(seed)
     horizon_s = rng.choice((0.5, 2.0, 6.0))
     endpoints = _endpoints(rng, horizon_s)
@@ -201,7 +276,7 @@ def _unwritable(rng: Random, horizon_s: float) -> tuple[float, float]:
 
 def _endpoints(rng: Random, horizon_s: float) -> tuple[EndpointPlan, ...]:
     made = [
-        _endpoint(rng, f"{zone.value}{number}", zone, horizon_s)
+        _endpoint(rng, f"{zone.name}{number}", zone, horizon_s)
         for zone, fewest, most in ((Zone.ONPREM, 1, 3), (Zone.CLOUD, 0, 2))
         for number in range(rng.randint(fewest, most))
     ]

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 
 from gateway.core.reply import Frame, FrameSource, InferenceReply, OneFrame, Receiver
-from gateway.core.types import Classification, DocumentCall, InferenceRequest, Sensitivity
+from gateway.core.types import Classification, DocumentCall, InferenceRequest, Sensitivity, Zone
 from tests.simulation.endpoints import number_of
-from tests.simulation.plan import Look
+from tests.simulation.plan import CLASSES, Look
 from tests.simulation.witness import CallStory, Witness
 
 
@@ -33,13 +33,13 @@ class SimulatedInstead:
         self.request = request
         self.classification = Classification(
             request.id, Sensitivity.CLEAR, "pseudonymised", complete=True,
-            pseudonymised={"PERSON": 1},
+            pseudonymised={"PERSON": 1}, admitted=CLASSES["clear"],
         )  # fmt: skip
         self._story = story
         self._known = True
         story.mappings += 1
 
-    async def to_leave(self) -> None:
+    async def to_leave(self, zone: Zone) -> None:
         return None
 
     def restored(self, reply: InferenceReply) -> InferenceReply:

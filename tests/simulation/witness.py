@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from gateway.accounting.records import Durable, RecordUnwritable
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError, Shed
 from gateway.core.reply import Placement
-from gateway.core.types import Outcome, Zone
+from gateway.core.types import Outcome, Zone, is_onprem
 from tests.simulation.plan import START_S, CallPlan, EndpointPlan, WorldPlan
 
 GRACE_S = 0.050  # after its deadline a call has ended (D1)
@@ -45,7 +45,8 @@ class CallStory:
     plan: CallPlan
     deadline_s: float
     spill: bool  # what the policy said when it came
-    cleared: bool = False  # somebody looked for everything and found nothing
+    narrowed: bool  # its settings admit less than those before
+    cleared: frozenset[Zone] = frozenset()  # outside, by a look for everything
     opened: list[str] = field(default_factory=list)  # endpoints, in order
     unserved: list[str] = field(default_factory=list)  # endpoints that turned it away
     running: int = 0  # at endpoints, now
@@ -140,11 +141,12 @@ class Witness:
         who = f"call {story.plan.number} at {endpoint.name}"
         if story.plan.explained:
             self.broken("O3", f"{who}: it was only to be explained")
-        if endpoint.zone is not Zone.CLOUD:
+        zone, plan = endpoint.zone, story.plan
+        if not (plan.masked_may_go(zone) if masked else plan.may_go(zone, story.narrowed)):
+            self.broken("M1", f"{who}: it may not go there ({plan.secret.value})")
+        if zone.onprem:
             return
-        if not (story.plan.masked_may_leave if masked else story.plan.may_leave):
-            self.broken("M1", f"{who}: it has to stay ({story.plan.secret.value})")
-        if not (story.cleared or masked):
+        if not (zone in story.cleared or masked):
             self.broken("M1", f"{who}: nobody has cleared it")
         if not story.spill:
             self.broken("S5", f"{who}: the cloud is closed")
@@ -162,13 +164,13 @@ class Witness:
             self.broken("S2", f"{endpoint.name}: {found} calls in flight, and {most} are allowed")
 
     def _load(self, endpoint: EndpointPlan, model: str) -> int:
-        if endpoint.zone is Zone.ONPREM:
+        if endpoint.zone.onprem:
             return self._at_endpoint[endpoint.name, model]
         return sum(self._at_endpoint[name, m] for name, m in self._at_endpoint
                    if name == endpoint.name)  # fmt: skip
 
     def _limit(self, endpoint: EndpointPlan) -> int:
-        if endpoint.zone is Zone.CLOUD:
+        if not endpoint.zone.onprem:
             return endpoint.max_in_flight
         batches = 2 * self._plan.instances
         overtaken = 2  # times the batches: of calls that were sent earlier and are not answered
@@ -182,7 +184,7 @@ class Witness:
             story.given_whole.add(endpoint.name)
         if how == "unserved":
             story.unserved.append(endpoint.name)
-            if endpoint.zone is Zone.CLOUD:
+            if not endpoint.zone.onprem:
                 self._spent_usd -= endpoint.price_usd
         story.running -= 1
         self._at_endpoint[endpoint.name, model] -= 1
@@ -197,13 +199,10 @@ class Witness:
         self._zones_only_shrink(number, record["attempts"])
         if "sensitivity" in record:
             self._classes[number] = record["sensitivity"]
-        known = self.calls[number].plan.known_at_first_look
-        if (
-            known
-            and record.get("sensitivity") == "restricted"
-            and "cloud" in record.get("zones", ())
-        ):
-            self.broken("M2", f"call {number}: restricted, and decided on with the cloud")
+        if record.get("sensitivity") == "restricted":
+            outside = self._beyond(number, record.get("zones", ()))
+            if outside:
+                self.broken("M2", f"call {number}: restricted, and decided on with {outside}")
         self._no_shadow_sends_away(number, record)
         if record["outcome"] == "sent":
             return
@@ -217,12 +216,20 @@ class Witness:
             for attempt in record["attempts"]
         ]
 
+    def _beyond(self, number: int, zones: Iterable[str]) -> list[str]:
+        """Those of the zones that nothing admits the call to, as far as it was read at first."""
+        story = self.calls[number]
+        within = story.plan.decided_within(story.narrowed)
+        return [zone for zone in zones if not is_onprem(zone) and zone not in within]
+
     def _no_shadow_sends_away(self, number: int, record: Mapping[str, Any]) -> None:
         shadows = record.get("shadows", {}).items()
         self.shadowed += len(shadows)
         for name, its in shadows:
-            if its["zone"] == "cloud" and self._classes[number] == "restricted":
-                self.broken("O4", f"call {number}: restricted, and in the cloud for {name}")
+            zone = its["zone"]
+            restricted = self._classes[number] == "restricted" and zone not in (None, "refused")
+            if restricted and self._beyond(number, [zone]):
+                self.broken("O4", f"call {number}: restricted, and in {zone} for {name}")
             if its["reason"] == "shadow_failed":
                 self.broken("O4", f"call {number}: {name} failed")
 
@@ -318,7 +325,7 @@ class Witness:
                 self.broken("B3", f"call {key}: the ledger has {kept.get(key)} of {due.get(key)}")
         for endpoint in self._plan.endpoints:
             of_it = [row for row in ledger if row[1] == endpoint.name]
-            if endpoint.zone is Zone.CLOUD:
+            if not endpoint.zone.onprem:
                 self._is_charged(endpoint, sum(integer(row[3]) for row in of_it))
             elif (used_s := sum(integer(row[4]) for row in of_it) / 1e9) > self._busy_s(endpoint):
                 self.broken("B2", f"{endpoint.name}: {used_s} s are charged")
@@ -392,7 +399,7 @@ class WitnessedLog:
         story, failed = self._witness.calls[number], self._failure()
         if failed is None:
             story.on_record.add(attempt["endpoint"])
-            story.intents += attempt["zone"] == "cloud"
+            story.intents += not is_onprem(attempt["zone"])
         return failed
 
     def _failure(self) -> RecordUnwritable | None:

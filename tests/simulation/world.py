@@ -166,7 +166,8 @@ class World:
 
     def _arrives(self, gateway: Composed, call: CallPlan) -> None:
         request = self._request(call)
-        story = CallStory(call, request.deadline.at_s, gateway.policy.spill)
+        policy, narrowed = gateway.policy, gateway.narrowed
+        story = CallStory(call, request.deadline.at_s, policy.spill, narrowed)
         self.witness.calls[call.number] = story
         self.witness.decisions("arrives", call.number)
         asking = self._explain if call.explained else self._ask

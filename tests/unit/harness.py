@@ -271,7 +271,7 @@ class Known:
 
     classification: Classification
 
-    async def to_leave(self) -> None:
+    async def to_leave(self, zone: Zone) -> None:
         return None
 
 
@@ -494,12 +494,12 @@ def _state(site: Site) -> EndpointState:
         kind="triton", zone=site.zone, grpc=site.address,
         expected_ms=site.expected_ms, max_in_flight=site.max_in_flight,
     )  # fmt: skip
-    away = site.zone is Zone.CLOUD
+    away = not site.zone.onprem
     return EndpointState(
         settings=settings,
         connector=site.connector,
         onprem=None if away else OnPremDoor(site.connector),
-        cloud=CloudDoor(site.connector) if away else None,
+        cloud=CloudDoor(site.connector, site.zone) if away else None,
         inspector=None,
     )
 

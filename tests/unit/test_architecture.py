@@ -89,6 +89,7 @@ DOORS = {
         "text.spans",
         "verdicts.answers",
         "verdicts.answers.reader",
+        "verdicts.readers",
         "verdicts.hooks.classifier",
     },
     "scheduling.routing": {"estimate", "fit", "needs", "policy", "version_split", "work"},

@@ -79,7 +79,7 @@ async def test_an_attempt_in_the_cloud_is_paid_for_where_it_may_have_been_served
     await rig.call(call)
     (entry,) = entries
     assert (entry.result, entry.nano_usd) == (result, nano(0.001))
-    assert (entry.call, entry.zone, entry.model) == (call.id, Zone.CLOUD.value, MODEL)
+    assert (entry.call, entry.zone, entry.model) == (call.id, Zone.CLOUD.name, MODEL)
     assert entry.reason == "cloud_only"
 
 
@@ -194,7 +194,7 @@ async def test_what_the_cloud_would_have_cost_is_known_of_calls_that_could_go_th
     rig, entries = kept(onprem(), cloud())
     await rig.call(request(which))
     (entry,) = entries
-    assert entry.zone == Zone.ONPREM.value
+    assert entry.zone == Zone.ONPREM.name
     assert entry.cloud_nano_usd == (None if usd is None else nano(usd))
 
 
@@ -262,4 +262,4 @@ async def test_a_used_up_budget_never_blocks_the_premises() -> None:
     rig, entries = kept(onprem(), cloud(), setup=Setup(spill=spill))
     for n in range(20):
         assert (await rig.call(request(f"clear{n}"))).error is None
-    assert {e.zone for e in entries} == {Zone.ONPREM.value}
+    assert {e.zone for e in entries} == {Zone.ONPREM.name}

@@ -27,7 +27,7 @@ RANGES = {
     "S": range(1, 20),
     "A": range(1, 11),
     "B": range(1, 10),
-    "M": range(5, 6),
+    "M": (5, 7, 8),
     "V": range(1, 4),
     "E": range(1, 7),
     "R": range(1, 6),

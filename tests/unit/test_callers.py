@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import hmac
+from collections.abc import Sequence
+from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, cast
 
@@ -11,9 +13,10 @@ import pytest
 from pydantic import SecretStr
 
 from gateway import config
-from gateway.auth import ANYONE, Callers
-from gateway.config import KeySettings, TenantSettings
-from gateway.config.model_catalog import Catalog
+from gateway.auth import ANYONE, Caller, Callers
+from gateway.config import KeySettings, LimitSettings, TenantSettings
+from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.config.zones import Zones
 from gateway.core.errors import RequestRejected, Unauthenticated
 from gateway.core.reply import InferenceReply
 from gateway.core.types import (
@@ -320,3 +323,108 @@ def test_a_caller_cannot_say_anything_else_of_its_call(label: str) -> None:
 def test_a_label_that_is_no_word_is_refused(label: Any) -> None:
     with pytest.raises(RequestRejected):
         built({}, {}, TensorCall((), parameters={PARAMETER: label}))
+
+
+# Zones of the settings (S6), and classes that are said (M7)
+
+
+def zoned(
+    floor: dict[str, Any],
+    headers: dict[str, str],
+    tenant: TenantSettings | None = None,
+    label: str | None = None,
+    call: TensorCall | None = None,
+    models: Sequence[CatalogModel] = (),
+) -> InferenceRequest:
+    known = Callers({"a": key("k1", **floor)}, tenants={"t": tenant} if tenant else {})
+    models = models or (CatalogModel("m", "infer", (), label=label),)
+    catalog = Catalog({model.name: model for model in models})
+    services = Services(
+        handle=_never, callers=known, catalog=catalog,
+        inspection=cast(Any, None), limits=LimitSettings(), new_id=lambda: "id",
+        clock=lambda: 0.0, zones=Zones(["eu", "us", "onprem-lab"]),
+        classes=frozenset({"personal", "internal"}),
+    )  # fmt: skip
+    arrival = intake.arrive(headers, services)
+    caller = intake.identify({"authorization": "Bearer k1"}, services)
+    model = services.catalog.find("m")
+    protocol = WireProtocol.KSERVE_REST
+    return intake.build(services, arrival, caller, headers, protocol, model, call or TensorCall(()))
+
+
+@pytest.mark.parametrize(
+    ("floor", "tenant", "headers", "zones"),
+    [
+        ({}, None, {}, {"onprem", "onprem-lab", "cloud", "eu", "us"}),
+        ({}, None, {"x-spillway-zones": "eu, OnPrem"}, {"eu", "onprem"}),
+        ({}, None, {"x-spillway-zones": "eu"}, {"eu"}),
+        ({}, None, {"x-spillway-placement": "onprem"}, {"onprem", "onprem-lab"}),
+        ({}, None, {"x-spillway-spill": "never", "x-spillway-zones": "eu,onprem"}, {"onprem"}),
+        ({"zones": ["eu", "onprem"]}, None, {}, {"eu", "onprem"}),
+        ({"zones": ["eu", "onprem"]}, None, {"x-spillway-zones": "us,onprem"}, {"onprem"}),
+        ({"zones": ["eu", "us"]}, TenantSettings(zones=("us", "onprem")), {}, {"us"}),
+        ({"zones": ["eu"], "placement": "onprem"}, None, {}, set()),
+        ({"spill": "never"}, None, {"x-spillway-zones": "eu,us"}, set()),
+        ({}, TenantSettings(placement="onprem"), {}, {"onprem", "onprem-lab"}),
+    ],
+)
+def test_callers_keys_and_tenants_narrow_the_zones(
+    floor: dict[str, Any], tenant: TenantSettings | None, headers: dict[str, str], zones: set[str]
+) -> None:
+    assert {zone.name for zone in zoned(floor, headers, tenant).zones} == zones
+
+
+@pytest.mark.parametrize("stated", ["", "moon", "eu,moon", "eu;onprem", "eu,", "any"])
+def test_zones_that_nobody_knows_are_refused(stated: str) -> None:
+    with pytest.raises(RequestRejected, match="x-spillway-zones: must be some of cloud, eu,") as no:
+        zoned({}, {"x-spillway-zones": stated})
+    assert no.value.http_status == 400
+
+
+@pytest.mark.parametrize(
+    ("floor", "tenant", "headers", "model", "labels"),
+    [
+        ({}, None, {}, None, set()),
+        ({}, None, {LABEL: "Personal"}, None, {"personal"}),
+        ({"label": "internal"}, None, {LABEL: "personal"}, None, {"personal", "internal"}),
+        ({}, TenantSettings(label="internal"), {}, None, {"internal"}),
+        ({}, None, {}, "personal", {"personal"}),
+        ({"label": "restricted"}, None, {LABEL: "personal"}, None, {"personal"}),
+    ],
+)
+def test_a_class_is_said_by_headers_keys_tenants_and_models(
+    floor: dict[str, Any], tenant: TenantSettings | None, headers: dict[str, str],
+    model: str | None, labels: set[str],
+) -> None:  # fmt: skip
+    made = zoned(floor, headers, tenant, model)
+    assert made.labels == labels
+    assert made.labelled is ("label" in floor and floor["label"] == "restricted")
+
+
+def test_a_parameter_says_a_class_too() -> None:
+    said = TensorCall((), parameters={PARAMETER: "personal"})
+    assert zoned({"label": "internal"}, {}, call=said).labels == {"personal", "internal"}
+    assert zoned({}, {}, call=TensorCall((), parameters={PARAMETER: "restricted"})).labelled
+
+
+@pytest.mark.parametrize("label", ["clear", "public", "personal, internal"])
+def test_a_class_that_nobody_knows_is_refused(label: str) -> None:
+    with pytest.raises(RequestRejected, match="can only be restricted or internal or personal"):
+        zoned({}, {LABEL: label})
+
+
+def test_two_credentials_narrow_and_label_together() -> None:
+    one = Caller("t", zone_names=frozenset({"eu", "us"}), labels=frozenset({"internal"}))
+    other = Caller("t", zone_names=frozenset({"us"}), labels=frozenset({"personal"}))
+    assert one.within(other).zone_names == frozenset({"us"})
+    assert one.within(Caller("t")).zone_names == frozenset({"eu", "us"})
+    assert one.within(other).labels == {"internal", "personal"}
+
+
+def test_the_label_of_a_model_of_a_split_counts() -> None:
+    chosen = CatalogModel("chosen", "infer", (), label="personal")
+    model = CatalogModel("m", "infer", (), split={"chosen": 1.0}, label="internal")
+    made = zoned({}, {}, models=(model, chosen))
+    assert (made.model, made.labels) == ("chosen", frozenset({"personal", "internal"}))
+    kept = zoned({}, {}, models=(model, replace(chosen, label="restricted")))
+    assert (kept.labelled, kept.labels) == (True, frozenset({"internal"}))

@@ -9,8 +9,8 @@ import pytest
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import UnknownModel
 from gateway.core.operations.chat import CHAT
-from gateway.core.operations.spec import CapabilityNeed
-from gateway.core.types import DocumentCall, Endpoint, ServedModel, Translation, Zone
+from gateway.core.operations.spec import CapabilityNeed, Translation
+from gateway.core.types import DocumentCall, Endpoint, ServedModel, Zone
 from gateway.endpoints.candidates import CandidateIndex, price_usd
 from tests.unit.harness import MODEL, Rig, cloud, onprem, request, run
 

@@ -44,7 +44,7 @@ def clear(call: InferenceRequest) -> Classification:
 
 async def clearance_of_a_clear_call() -> Cleared:
     call = request("clear")
-    return Cleared(call, clear(call), CLEAR)
+    return Cleared(Zone.CLOUD, call, clear(call), CLEAR)
 
 
 def test_a_clear_call_that_may_leave_gets_its_clearance() -> None:
@@ -66,7 +66,7 @@ def test_no_clearance_without_every_one_of_its_grounds(
 ) -> None:
     async def clear_it() -> None:
         call = replace(request("clear"), **asked)
-        Cleared(call, replace(clear(call), **found), replace(CLEAR, **decision))
+        Cleared(Zone.CLOUD, call, replace(clear(call), **found), replace(CLEAR, **decision))
 
     with pytest.raises(EgressForbidden):
         run(clear_it())
@@ -76,7 +76,7 @@ def test_no_clearance_without_every_one_of_its_grounds(
 def test_a_sensitivity_that_is_not_exactly_clear_is_restricted() -> None:
     async def clear_it() -> None:
         call = request("clear")
-        Cleared(call, replace(clear(call), sensitivity=None), CLEAR)  # type: ignore[arg-type]
+        Cleared(Zone.CLOUD, call, replace(clear(call), sensitivity=None), CLEAR)  # type: ignore[arg-type]
 
     with pytest.raises(EgressForbidden):
         run(clear_it())
@@ -93,7 +93,7 @@ def test_a_clearance_cannot_be_turned_into_another_calls() -> None:
 def test_a_call_that_was_not_read_for_everything_gets_no_clearance() -> None:
     async def clear_it() -> None:
         call = request("clear")
-        Cleared(call, replace(clear(call), complete=False), CLEAR)
+        Cleared(Zone.CLOUD, call, replace(clear(call), complete=False), CLEAR)
 
     with pytest.raises(EgressForbidden):
         run(clear_it())
@@ -120,7 +120,7 @@ def test_the_door_opens_to_nothing_but_a_clearance(forge: Any) -> None:
     connector = ScriptedConnector()
 
     async def knock() -> None:
-        await CloudDoor(connector).infer(forge(request("clear")), ServedModel(MODEL))
+        await CloudDoor(connector, Zone.CLOUD).infer(forge(request("clear")), ServedModel(MODEL))
 
     with pytest.raises(EgressForbidden):
         run(knock())
@@ -130,7 +130,7 @@ def test_the_door_opens_to_nothing_but_a_clearance(forge: Any) -> None:
 async def test_the_door_lets_a_cleared_call_out_once() -> None:
     connector = ScriptedConnector()
     cleared = await clearance_of_a_clear_call()
-    reply = await CloudDoor(connector).infer(cleared, ServedModel(MODEL))
+    reply = await CloudDoor(connector, Zone.CLOUD).infer(cleared, ServedModel(MODEL))
     await reply.aclose()
     (sent,) = connector.seen
     assert sent.payload is cleared.request.payload
@@ -139,7 +139,9 @@ async def test_the_door_lets_a_cleared_call_out_once() -> None:
 async def test_a_callers_tracestate_does_not_leave() -> None:
     connector = ScriptedConnector()
     call = replace(request("clear"), tracestate="vendor=4111111111111111")
-    stream = await CloudDoor(connector).infer(Cleared(call, clear(call), CLEAR), ServedModel(MODEL))
+    stream = await CloudDoor(connector, Zone.CLOUD).infer(
+        Cleared(Zone.CLOUD, call, clear(call), CLEAR), ServedModel(MODEL)
+    )
     await stream.aclose()
     assert connector.seen[0].tracestate == ""
 
@@ -151,8 +153,8 @@ async def test_all_else_that_is_known_of_a_call_goes_with_it() -> None:
         explained=True, trace=Untraced(), received_s=3.0,
     )  # fmt: skip
     connector = ScriptedConnector()
-    cleared = Cleared(before, clear(before), CLEAR)
-    await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
+    cleared = Cleared(Zone.CLOUD, before, clear(before), CLEAR)
+    await (await CloudDoor(connector, Zone.CLOUD).infer(cleared, ServedModel(MODEL))).aclose()
     (after,) = connector.seen
     for name in {each.name for each in fields(InferenceRequest)}:
         if name not in ("id", "traceparent", "tracestate"):
@@ -173,8 +175,8 @@ async def test_what_a_caller_chose_and_nobody_read_stays_behind() -> None:
     call = request("clear", **chosen)
     calls.append(call)
     for _ in range(2):
-        cleared = Cleared(call, clear(call), CLEAR)
-        await (await CloudDoor(connector).infer(cleared, ServedModel(MODEL))).aclose()
+        cleared = Cleared(Zone.CLOUD, call, clear(call), CLEAR)
+        await (await CloudDoor(connector, Zone.CLOUD).infer(cleared, ServedModel(MODEL))).aclose()
     first, second = connector.seen
     assert uuid.UUID(first.id) != uuid.UUID(second.id)
     for sent in (first, second):
@@ -227,7 +229,7 @@ def test_an_endpoint_without_the_door_of_its_zone_gets_no_call() -> None:
         rig = Rig(onprem(), cloud())
         state = rig.registry.states[name]
         connector = rig.sites[name].connector
-        state.onprem, state.cloud = OnPremDoor(connector), CloudDoor(connector)
+        state.onprem, state.cloud = OnPremDoor(connector), CloudDoor(connector, Zone.CLOUD)
         if name == "cloud":
             state.cloud = None
         else:

@@ -12,7 +12,8 @@ import pytest
 
 from gateway.core.operations.capabilities import INCIDENTAL
 from gateway.core.operations.chat import CHAT
-from gateway.core.types import DocumentCall, Translation
+from gateway.core.operations.spec import Translation
+from gateway.core.types import DocumentCall
 from tests.translation.__main__ import PAGE, page
 from tests.translation.features import FEATURES, PLAIN
 from tests.translation.ways import FRONTS, PROVIDERS, refusal

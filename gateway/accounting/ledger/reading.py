@@ -19,7 +19,6 @@ from gateway.accounting.ledger.report import (
 )
 from gateway.config import Settings
 from gateway.core import ambient
-from gateway.core.types import Zone
 
 
 class LedgerReader:
@@ -59,5 +58,5 @@ def _gpu_prices(settings: Settings) -> dict[str, GpuPrice]:
     return {
         name: GpuPrice(e.gpus, hour_usd if e.gpu_usd_per_hour is None else e.gpu_usd_per_hour)
         for name, e in settings.endpoints.items()
-        if e.zone is Zone.ONPREM
+        if e.zone.onprem
     }

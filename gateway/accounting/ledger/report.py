@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.accounting.ledger.database import LedgerDatabase, Row, integer
 from gateway.accounting.pricing import usd
-from gateway.core.types import Zone, endpoint_name
+from gateway.core.types import endpoint_name
 
 BY = ("tenant", "model", "zone", "endpoint", "reason", "day")
 """What spend can be shown by; columns of `days`."""
@@ -22,7 +22,7 @@ CAPACITY_REASONS = ("spill_deadline", "spill_queue", "spill_slow", "spill_rule")
 
 _HOURS_A_MONTH = 365.25 * 24 / 12
 _HOUR_NS = 3600 * 1_000_000_000
-_ONPREM, _CLOUD = Zone.ONPREM.value, Zone.CLOUD.value
+_ONPREM = "(zone = 'onprem' OR substr(zone, 1, 7) = 'onprem-')"  # as `is_onprem` says
 
 
 class BadQuestion(ValueError):
@@ -162,8 +162,8 @@ def report(
     rows: dict[str, list[Row]] = {}  # of all places of an endpoint
     for row in database.read(
         "SELECT endpoint, SUM(gpu_ns), SUM(compared_gpu_ns), SUM(cloud_nano_usd) FROM days"
-        f"{where} AND zone = ? GROUP BY endpoint ORDER BY endpoint",
-        [*values, _ONPREM],
+        f"{where} AND {_ONPREM} GROUP BY endpoint ORDER BY endpoint",
+        values,
     ):
         rows.setdefault(endpoint_name(str(row[0])), []).append(row)
     gpus = tuple(_gpu(name, its, prices, hours) for name, its in sorted(rows.items()))
@@ -256,10 +256,10 @@ def _groups(database: LedgerDatabase, question: ReportQuery) -> tuple[SpendGroup
     assert by in BY  # it goes into the statement
     rows = database.read(
         f"SELECT {by}, SUM(attempts), SUM(served),"
-        " SUM(CASE WHEN zone = ? THEN nano_usd ELSE 0 END),"
-        " SUM(CASE WHEN zone = ? THEN nano_usd ELSE 0 END),"
+        f" SUM(CASE WHEN {_ONPREM} THEN nano_usd ELSE 0 END),"
+        f" SUM(CASE WHEN {_ONPREM} THEN 0 ELSE nano_usd END),"
         f" SUM(unserved_nano_usd), SUM(tokens), SUM(estimated) FROM days{where} GROUP BY {by}",
-        [_ONPREM, _CLOUD, *values],
+        values,
     )
     groups = [SpendGroup(str(row[0]), *(integer(figure) for figure in row[1:])) for row in rows]
     if by == "day":
@@ -270,8 +270,8 @@ def _groups(database: LedgerDatabase, question: ReportQuery) -> tuple[SpendGroup
 def _saved(database: LedgerDatabase, where: str, values: list[str]) -> Saved:
     row = database.read(
         "SELECT SUM(compared), SUM(served), SUM(compared_nano_usd), SUM(cloud_nano_usd)"
-        f" FROM days{where} AND zone = ? AND restricted = 0",
-        [*values, _ONPREM],
+        f" FROM days{where} AND {_ONPREM} AND restricted = 0",
+        values,
     )[0]
     compared, served, cost, in_the_cloud = map(integer, row)
     return Saved(compared, served - compared, cost, in_the_cloud)
@@ -296,16 +296,16 @@ def _another(
         return None
     marks = ", ".join("?" * len(CAPACITY_REASONS))
     left = database.read(
-        f"SELECT model, SUM(served), SUM(nano_usd) FROM days{where} AND zone = ?"
+        f"SELECT model, SUM(served), SUM(nano_usd) FROM days{where} AND NOT {_ONPREM}"
         f" AND reason IN ({marks}) GROUP BY model",
-        [*values, _CLOUD, *CAPACITY_REASONS],
+        [*values, *CAPACITY_REASONS],
     )
     stayed = {
         str(model): integer(gpu_ns) / integer(served)
         for model, served, gpu_ns in database.read(
-            f"SELECT model, SUM(served), SUM(gpu_ns) FROM days{where} AND zone = ?"
+            f"SELECT model, SUM(served), SUM(gpu_ns) FROM days{where} AND {_ONPREM}"
             " GROUP BY model HAVING SUM(served) > 0",
-            [*values, _ONPREM],
+            values,
         )
     }
     known = [(integer(served), stayed[str(m)]) for m, served, _ in left if str(m) in stayed]

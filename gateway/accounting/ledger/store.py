@@ -22,7 +22,7 @@ from gateway.accounting.ledger.limits import (
     month_at,
     step_at,
 )
-from gateway.core.types import Zone
+from gateway.core.types import is_onprem
 from gateway.protocols import strictjson
 
 _ADD_COMMIT = "INSERT INTO commits (at_s, owner, spent, entries) VALUES (?, ?, ?, ?)"
@@ -343,7 +343,7 @@ def _step(entry: Entry) -> int:
 
 def _cloud_attempts(some: Sequence[Entry]) -> int:
     """What a group has spent in the cloud."""
-    return sum(entry.nano_usd for entry in some) if some[0].zone == Zone.CLOUD.value else 0
+    return sum(entry.nano_usd for entry in some) if not is_onprem(some[0].zone) else 0
 
 
 def _spent(groups: _Groups) -> Mapping[str, int]:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from gateway.accounting.measures import Ended, Measures, Record
 from gateway.core.deadline import Clock
+from gateway.core.types import is_onprem
 
 FIGURES = 2048  # calls whose times are kept for percentiles
 _SECONDS = 120  # that paths are counted by
@@ -126,7 +127,8 @@ class Decisions:
             if outcome == "served":
                 took_s = end["took_s"]
                 if attempts := end["attempts"]:
-                    zone, endpoint = attempts[-1]["zone"], attempts[-1]["endpoint"]
+                    endpoint = attempts[-1]["endpoint"]
+                    zone = "onprem" if is_onprem(attempts[-1]["zone"]) else "cloud"
             self.figures.append(_figures((at_s, model, kind, zone, budget_s, took_s)))
             self.counts[kind, zone] += 1
             second = self._second
@@ -159,7 +161,12 @@ class Decisions:
         # guard: P1.unread-call -> if record['sensitivity'] != 'restricted':
         if record["sensitivity"] == "clear":
             return
-        results = {a["result"] for a in record["attempts"] if a["zone"] == "cloud"}
+        admitted = record.get("admitted", ())
+        results = {
+            a["result"]
+            for a in record["attempts"]
+            if not is_onprem(a["zone"]) and a["zone"] not in admitted
+        }
         if not results or row.alarmed:  # guard: P1.count-once minus 2
             return
         self.latest_alarm, row.alarmed = row.seq, True

@@ -30,7 +30,7 @@ def summary(row: DecisionRow) -> Document:
         "protocol": record["protocol"],
         "model": record["model"],
         "sensitivity": record["sensitivity"],
-        "zone": zone,
+        "zone": words.drawn(zone),
         "endpoint": None if last is None else last["endpoint"],
         "reason": reason,
         "words": words.why(zone, reason) or reason.replace("_", " "),
@@ -86,7 +86,7 @@ def headline(record: Mapping[str, Any]) -> str:
         return f"Not answered ({record['outcome']}): {why}."
     doing = "Being answered" if record["outcome"] == SENT else "Answered"
     why = words.why(last["zone"], reason) or reason
-    return f"{doing} {_ZONES[last['zone']]} by {last['endpoint']}: {why}."
+    return f"{doing} {_where(last['zone'])} by {last['endpoint']}: {why}."
 
 
 def sentences(record: Mapping[str, Any]) -> Iterator[str]:
@@ -103,6 +103,10 @@ def sentences(record: Mapping[str, Any]) -> Iterator[str]:
         yield "It was sent to no endpoint."
     elif len(tried) > 1:
         yield f"It took {len(tried)} tries; zones that it may use only shrink between them."
+
+
+def _where(zone: str) -> str:
+    return _ZONES.get(zone, f"in {zone}")
 
 
 def _counted(entities: Mapping[str, int]) -> str:
@@ -135,15 +139,18 @@ def _class(record: Mapping[str, Any]) -> str:
         "nothing": " It was not read.",
         "patterns": " It was read as far as was needed for a call that stays.",
     }
-    return f"It is {sensitivity}: {why}.{how_far.get(record['looked_for'] or '', '')}{took_text}"
+    kind = record.get("class", sensitivity)
+    return f"It is {kind}: {why}.{how_far.get(record['looked_for'] or '', '')}{took_text}"
 
 
 def _allowed(record: Mapping[str, Any]) -> str:
     """A call that had nowhere to go has no zones of a decision; its class says enough."""
-    if record["sensitivity"] != "clear":
+    if record["sensitivity"] != "clear" and not record.get("admitted"):
         return "It was allowed on the premises only, because it is restricted."
-    if words.CLOUD in (record["zones"] or record["allowed"]):
-        return "It was allowed on the premises and in the cloud."
+    zones = record["zones"] or record["allowed"]
+    outside = [zone for zone in zones if words.drawn(zone) == words.CLOUD]
+    if outside:
+        return f"It was allowed on the premises and {' and '.join(map(_where, outside))}."
     return "It was allowed on the premises only: its caller, its key or its tenant says so."
 
 
@@ -197,7 +204,7 @@ def endpoints(record: Mapping[str, Any]) -> Iterator[Document]:
 def _tried(attempt: Mapping[str, Any]) -> Document:
     return {
         "endpoint": attempt["endpoint"],
-        "zone": attempt["zone"],
+        "zone": words.drawn(attempt["zone"]),
         "result": attempt["result"],
         "words": words.result(attempt["result"]),
         "queued_ms": _ms(attempt["queued_s"]),

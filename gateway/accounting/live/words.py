@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.core.types import is_onprem
+
 ONPREM, CLOUD, NONE = "onprem", "cloud", "none"
 
 _WHY = {
@@ -52,6 +54,7 @@ VETOES = {
     "restricted": "restricted data may never go there",
     "spill_off": "the settings let nothing leave (routing.spill: false, or policy: onprem_only)",
     "placement": "its caller or its key keeps it out of that zone",
+    "not_admitted": "the class of its data does not admit that zone",
     "stateful": "it belongs to a sequence, and sequences stay on the premises",
     "protocol": "it does not speak what the call is in",
     "capability": "it cannot honour something that the call asks for",
@@ -104,8 +107,13 @@ _RESULTS = {
 }
 
 
+def drawn(zone: str) -> str:
+    """As which of three a zone is drawn: on the premises, outside, none."""
+    return NONE if zone == NONE else ONPREM if is_onprem(zone) else CLOUD
+
+
 def why(zone: str, reason: str) -> str:
-    return _WHY.get((zone, reason), "")
+    return _WHY.get((drawn(zone), reason), "")
 
 
 def verdict(reason: str) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.core.types import is_onprem
+
 Labels = frozenset[tuple[str, str]]
 
 
@@ -138,7 +140,10 @@ def now(between: ReadingDelta) -> TopFigures:
         draining=bool(last.status.get("draining")),
         calls_in_flight=int(last.total("spillway_calls_in_flight")),
         restricted_in_cloud=int(
-            last.total("spillway_calls_total", sensitivity="restricted", zone="cloud")
+            sum(
+                last.total("spillway_calls_total", sensitivity="restricted", zone=zone)
+                for zone in _zones(last, "cloud")
+            )
         ),
         per_s={(s, end): _calls(between, s, end) for s in SENSITIVITIES for end in ENDS},
         percentiles_s={
@@ -152,10 +157,19 @@ def now(between: ReadingDelta) -> TopFigures:
     )
 
 
+def _zones(last: GatewayReading, end: str) -> list[str]:
+    """Those that are shown as one of `ENDS`."""
+    named = last.by("spillway_calls_total", "zone").keys() - {"none"}
+    return [zone for zone in named if is_onprem(zone) == (end == "onprem")]
+
+
 def _calls(between: ReadingDelta, sensitivity: str, end: str) -> float:
     name, its = "spillway_calls_total", {"sensitivity": sensitivity}
     if end != "not answered":
-        return between.per_s(name, **its, zone=end, outcome="served")
+        return sum(
+            between.per_s(name, **its, zone=zone, outcome="served")
+            for zone in _zones(between.last, end)
+        )
     return between.per_s(name, **its) - between.per_s(name, **its, outcome="served")
 
 

@@ -110,9 +110,12 @@ class Taint:
         self._key = self._marks.key  # guard: O5.shared-key self._marks.key -> key
         self._hashers: dict[str, hashlib.blake2b] = {}  # of tenants
 
-    def source(self, request: InferenceRequest, policy: str = "") -> str | None:
+    def source(
+        self, request: InferenceRequest, policy: str = "", classes: frozenset[str] = frozenset()
+    ) -> str | None:
         """Why a call is restricted whatever it holds, or None: its caller says so, or what came
-        before it does. `policy`: the version of what restricts its caller."""
+        before it does. `policy`: the version of what restricts its caller. `classes`: those that
+        conversations may be of."""
         if request.labelled:
             return LABELLED
         tenant = request.tenant
@@ -122,7 +125,10 @@ class Taint:
         talks = conversations(request.payload)
         standing = NOT_MARKED
         for digest, mark in self._marked(request, talks):
-            if mark == MASKABLE and self._may_be_masked(request, digest, policy):
+            if mark == MASKABLE and (
+                self._may_be_masked(request, digest, policy)
+                or self._marked_classes(request, digest, classes)
+            ):
                 continue
             standing = max(standing, mark)
             if standing == STAYS:
@@ -134,17 +140,48 @@ class Taint:
         goes_on_in_doubt = in_doubt and (_sequence(request) is not None or goes_on(talks))
         return TAINT_LOST if goes_on_in_doubt else None
 
-    def leaves_masked_alone(self, request: InferenceRequest) -> bool:
+    def leaves_masked_alone(
+        self, request: InferenceRequest, classes: frozenset[str] = frozenset()
+    ) -> bool:
         """Whether a call that may leave with surrogates must not leave without any, even if nothing
-        is found in it: what came before it was restricted."""
+        is found in it: what came before it was restricted, and of none of these classes."""
         if not request.pseudonymise or not self._marks.holds_any(request.tenant):
             return False
         marked = self._marked(request, conversations(request.payload))
-        return any(mark >= MASKABLE for _, mark in marked)
+        return any(
+            mark >= MASKABLE and not self._marked_classes(request, digest, classes)
+            for digest, mark in marked
+        )
 
-    def mark(self, request: InferenceRequest, reason: str, policy: str = "") -> None:
-        """Remember a call that was restricted for this reason, unless that says nothing about what
-        follows."""
+    def classes(self, request: InferenceRequest, known: frozenset[str]) -> frozenset[str]:
+        """Those that what came before a call was of."""
+        if request.surrogates or not self._marks.holds_any(request.tenant):
+            return frozenset()
+        classes: frozenset[str] = frozenset()
+        for digest, mark in self._marked(request, conversations(request.payload)):
+            if mark == MASKABLE:
+                classes |= self._marked_classes(request, digest, known)
+        return classes
+
+    def _marked_classes(
+        self, request: InferenceRequest, digest: bytes, known: frozenset[str]
+    ) -> frozenset[str]:
+        marked = [n for n in known if self._marks.get(request.tenant, self._in(request, digest, n))]
+        return frozenset(marked)
+
+    def _in(self, request: InferenceRequest, digest: bytes, data_class: str) -> bytes:
+        """That a beginning was of this class."""
+        return write(self._hasher(request.tenant), "class", data_class, digest.hex()).digest()
+
+    def mark(
+        self,
+        request: InferenceRequest,
+        reason: str,
+        policy: str = "",
+        classes: frozenset[str] = frozenset(),
+    ) -> None:
+        """Remember a call that was restricted for this reason, or is of these classes, unless that
+        says nothing about what follows."""
         in_sequence = _sequence(request) is not None
         # guard: C18.doubt-memory minus 1
         if reason == TAINT_LOST or (reason in _PASSING and not in_sequence):
@@ -153,7 +190,9 @@ class Taint:
             return
         maskable = reason == "entities" and _may_leave_masked(request)
         for digest in self._whole(request):
-            self._marks.put(request.tenant, digest, MASKABLE if maskable else STAYS)
+            self._marks.put(request.tenant, digest, MASKABLE if maskable or classes else STAYS)
+            for name in classes:
+                self._marks.put(request.tenant, self._in(request, digest, name), MASKABLE)
             if maskable:
                 self._marks.put(request.tenant, self._under(request, digest, policy), MASKABLE)
 

@@ -49,6 +49,7 @@ from gateway.core.types import (
     InferenceRequest,
     JsonDocument,
     Sensitivity,
+    Zone,
 )
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class PseudonymisedCall:
     def request(self) -> InferenceRequest:
         return self.scrubbed.request
 
-    async def to_leave(self) -> None:
+    async def to_leave(self, zone: Zone) -> None:
         """Everything has been looked for."""
 
     def restored(self, reply: InferenceReply) -> InferenceReply:
@@ -258,6 +259,7 @@ def _eligible(request: InferenceRequest, classification: Classification) -> bool
         and classification.reason == "entities"
         and classification.request_id == request.id
         and not request.labelled
+        and not request.labels
         and isinstance(request.payload, DocumentCall)
         and request.payload.operation.pseudonymised
     )

@@ -38,7 +38,6 @@ class CategoryVerdicts:
         self._budget = budget
         restricting = [n for n, its in settings.categories.items() if its.action == "restrict"]
         self._types = [PREFIX + name for name in restricting]
-        self._profile = Profile(_DETECTOR, frozenset(self._types), 0.0)
 
     async def find(
         self,
@@ -61,11 +60,13 @@ class CategoryVerdicts:
             return await self._budget.read(request, started_s, sum(map(len, some)), work)
 
         scope = Scope(request.tenant, policy.version, _DETECTOR)
+        types = [t for t in self._types if t not in policy.excluded]
+        profile = Profile(_DETECTOR, frozenset(types), 0.0)
         try:
-            restricted, counts = await self._segments.scan(scope, texts, scan, self._profile)
+            restricted, counts = await self._segments.scan(scope, texts, scan, profile)
         except NoScan:
-            if self._types:  # guard: C21.unread-restricts
+            if types:  # guard: C21.unread-restricts
                 raise
             restricted, counts = False, {PREFIX + UNREAD: 1}
-        reason = next(t for t in self._types if t in counts) if restricted else "clear"
+        reason = next(t for t in types if t in counts) if restricted else "clear"
         return reason, {**names, **counts}

@@ -70,15 +70,32 @@ class SecondPass:
         # guard: K4.documents -> return verdict
         return await self._documents.find(request, policy, attachments, judge)
 
-    async def _document(self, request: InferenceRequest, policy: CallerPolicy) -> Verdict:
-        """Of a call that says what a document does, by both looks."""
-        started_s = self._clock()
+    async def whole(
+        self, request: InferenceRequest, policy: CallerPolicy, started_s: float
+    ) -> Verdict:
+        """Of a call by both looks. Raises NoScan."""
+        payload = request.payload
+        if self._documents is not None:
+            payload, _ = detach(payload)
+        verdict = await self._first(replace(request, payload=payload), policy, started_s)
+        if verdict[0] != "clear":
+            return verdict
+        return await self.verdict(request, policy, started_s)
+
+    async def _first(
+        self, request: InferenceRequest, policy: CallerPolicy, started_s: float
+    ) -> Verdict:
         try:
             model = self._catalog.find(request.model)
             texts = extract_texts(request.payload, model, self._max_bytes)
         except Unscannable as unread:
             return unread.reason, NOTHING
-        verdict = await self._on_texts(request, policy, texts, started_s)
+        return await self._on_texts(request, policy, texts, started_s)
+
+    async def _document(self, request: InferenceRequest, policy: CallerPolicy) -> Verdict:
+        """Of a call that says what a document does, by both looks."""
+        started_s = self._clock()
+        verdict = await self._first(request, policy, started_s)
         if verdict[0] != "clear":
             return verdict
         return await self._rest(request, policy, started_s)

@@ -31,10 +31,10 @@ _OUTCOMES = ("served", "streaming", "sent", "rejected", "shed", "expired", "fail
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--class", dest="sensitivity", choices=("clear", "restricted", "unknown"),
-        help="unknown: refused before it was read",
+        "--class", dest="sensitivity",
+        help="clear, restricted, one of the settings, or unknown: refused before it was read",
     )  # fmt: skip
-    parser.add_argument("--zone", choices=("onprem", "cloud"), help="that the call touched")
+    parser.add_argument("--zone", help="that the call touched")
     parser.add_argument(
         "--from",
         dest="from_s",
@@ -150,11 +150,14 @@ def _put(some: Iterable[RecordedCall], as_json: bool) -> int:
     for call in some:
         count += 1
         if as_json:
-            sys.stdout.write(json.dumps(dataclasses.asdict(call)) + "\n")
+            shown = dataclasses.asdict(call)
+            if not call.data_class:
+                del shown["data_class"], shown["admitted"]
+            sys.stdout.write(json.dumps(shown) + "\n")
             continue
         zones = "+".join(call.zones) or "nowhere"
         sys.stdout.write(
-            f"{_at(call.time_s)}  {call.id}  {call.sensitivity:<10}  {zones:<12}  "
+            f"{_at(call.time_s)}  {call.id}  {call.kind:<10}  {zones:<12}  "
             f"{call.tenant}  {call.model}  {call.outcome}  {call.reason}\n"
         )
     return count

@@ -151,7 +151,7 @@ def _is_separate(endpoint: Any) -> bool:
     if not isinstance(endpoint, dict) or endpoint.get("embedded"):
         return False
     kind = KINDS.get(str(endpoint.get("kind")))
-    return kind is not None and kind.tensors and endpoint.get("zone") == Zone.ONPREM.value
+    return kind is not None and kind.tensors and endpoint.get("zone") == Zone.ONPREM.name
 
 
 def _named(endpoints: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from gateway.classify import ScannerUnfit
 from gateway.cli import console
 from gateway.cli.settings import trial
 from gateway.config import Settings
-from gateway.core.types import Zone
+from gateway.core.types import CLOUD, ONPREM, is_onprem
 from gateway.endpoints.triton import TritonServerError, repository
 
 
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     zones = {name: e.zone for name, e in settings.endpoints.items()}
     models = {
         name: {
-            zone.value: [place for place, s in m.placed(name) if zones[s.endpoint] is zone]
-            for zone in (Zone.ONPREM, Zone.CLOUD)
+            zone.name: [place for place, s in m.placed(name) if zones[s.endpoint] is zone]
+            for zone in dict.fromkeys((ONPREM, CLOUD, *zones.values()))
         }
         for name, m in settings.models.items()
     }
@@ -61,7 +61,11 @@ def run(args: argparse.Namespace) -> int:
     assumed = list(trial.assumed_prices(settings))
     unloaded = sorted(trial.unloaded_versions(settings))
     public = {name: m.public_reason for name, m in settings.models.items() if m.public}
-    homeless = sorted(name for name, places in models.items() if not places["onprem"])
+    homeless = sorted(
+        name
+        for name, places in models.items()
+        if not any(p for zone, p in places.items() if is_onprem(zone))
+    )
     if args.json:
         console.put_json(
             {

@@ -19,7 +19,6 @@ from gateway.accounting.ledger.opening import reachable
 from gateway.app.gateway import Gateway
 from gateway.config import ConfigError, Settings
 from gateway.core import ambient
-from gateway.core.types import Zone
 from gateway.endpoints.triton.installation import Installation
 from gateway.endpoints.triton.repository import loaded_versions
 from gateway.endpoints.triton.supervisor import check_repository
@@ -95,7 +94,7 @@ def assumed_prices(settings: Settings) -> Iterator[AssumedPrice]:
     for name, model in settings.models.items():
         for served in model.served_by:
             endpoint = settings.endpoints[served.endpoint]
-            if endpoint.zone is not Zone.CLOUD or served.priced:
+            if endpoint.zone.onprem or served.priced:
                 continue
             listed, provider = settings.listed_price(name, served), endpoint.provider
             if listed is None or provider is None or provider.prices is None:

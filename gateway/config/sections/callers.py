@@ -30,6 +30,10 @@ class ScopeSettings(Section):
         {}, description="names that it calls models by → the models that it gets"
     )
     placement: Literal["onprem", "any"] = "any"
+    zones: tuple[str, ...] | None = Field(None, description="its calls go to these alone")
+    label: str | None = Field(
+        None, description="the class that its calls are of at least; or restricted"
+    )
     spill: Spill = Spill.ALLOW
     latency_budget_ms: Positive | None = None
     profile: ProfileName | None = Field(None, description="restricts its types too")
@@ -123,6 +127,10 @@ class TenantSettings(Section):
     """What is tightened for all keys of one tenant. Nothing in it can loosen."""
 
     placement: Literal["onprem", "any"] = "any"
+    zones: tuple[str, ...] | None = Field(None, description="its calls go to these alone")
+    label: str | None = Field(
+        None, description="the class that its calls are of at least; or restricted"
+    )
     spill_budget_usd_per_day: NotNegative | None = Field(
         None, description="over any 24 hours; then its calls stay on the premises"
     )

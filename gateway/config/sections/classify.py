@@ -16,6 +16,7 @@ from pydantic import (
 
 from gateway.config import external_addresses
 from gateway.config.section import Contradiction, Count, Name, Positive, ProfileName, Score, Section
+from gateway.config.zones.sections import ClassSettings
 
 _OFF = BeforeValidator(lambda given: "off" if given is False else given)  # off, to YAML
 
@@ -153,6 +154,9 @@ class ClassifySettings(Section):
     )
     documents: Annotated[Literal["off", "read"], _OFF] = Field(
         "off", description="read documents and pictures in calls; off: they restrict"
+    )
+    classes: dict[CategoryName, ClassSettings] = Field(
+        {}, max_length=16, description="of data, between clear and restricted; clear itself"
     )
     memory: MemorySettings = MemorySettings()
     budget_ms: Positive = Field(

@@ -13,7 +13,6 @@ from gateway.config import external_addresses
 from gateway.config.section import Contradiction, Name, NotNegative, Positive, Section, known
 from gateway.config.sections.endpoints import EndpointSettings
 from gateway.config.sections.models import ModelSettings
-from gateway.core.types import Zone
 
 _PROBES_A_SILENCE = 2  # fewer, and one that is lost takes a gateway out
 GatewayName = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$")]
@@ -88,7 +87,7 @@ class ClusterSettings(Section):
         """Raises Contradiction, from the whole file on."""
         self._check_owns(endpoints)
         for name, endpoint in endpoints.items():
-            shared = endpoint.zone is Zone.ONPREM and not endpoint.embedded
+            shared = endpoint.zone.onprem and not endpoint.embedded
             if shared and self.owner(name) is None:
                 raise Contradiction(
                     ("endpoints", name),
@@ -104,7 +103,7 @@ class ClusterSettings(Section):
                 where = ("cluster", "gateways", gateway, "owns", i)
                 if name not in endpoints:
                     raise Contradiction(where, f"no endpoint {name!r}; {known(endpoints)}")
-                if endpoints[name].zone is not Zone.ONPREM:
+                if not endpoints[name].zone.onprem:
                     raise Contradiction(
                         where, f"{name!r} is in the cloud, where every gateway has its own door"
                     )
@@ -126,7 +125,7 @@ class ClusterSettings(Section):
         """All servers of a model are decided on by one gateway: they have one queue."""
         first: tuple[str, str] | None = None
         for i, served in enumerate(model.served_by):
-            if endpoints[served.endpoint].zone is not Zone.ONPREM:
+            if not endpoints[served.endpoint].zone.onprem:
                 continue
             owner = self.owner(served.endpoint) or "each gateway its own"
             if first is not None and first[1] != owner:

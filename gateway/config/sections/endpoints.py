@@ -16,7 +16,8 @@ from gateway.config.endpoint_kinds import KINDS, OPENAI, Addresses
 from gateway.config.providers import ProviderDescription, ProviderName
 from gateway.config.section import Contradiction, Count, KnownWord, NotNegative, Positive, Section
 from gateway.config.sections.credentials import CredentialSettings, is_confidential
-from gateway.core.types import Zone
+from gateway.config.zones import ZoneName, ZoneReference
+from gateway.core.types import CLOUD, ONPREM, Zone
 from gateway.core.yaml_document import ConfigError
 
 _AWS_HOST: Final = re.compile(
@@ -44,16 +45,17 @@ class ZoneTlsSettings(Section):
 
 
 class TlsSettings(Section):
-    """What TLS to endpoints goes by, apart for either zone."""
+    """What TLS to endpoints goes by, apart for each zone."""
 
     onprem: ZoneTlsSettings = ZoneTlsSettings()
     cloud: ZoneTlsSettings = ZoneTlsSettings()
+    zones: dict[ZoneName, ZoneTlsSettings] = Field({}, description="of the settings' own zones")
 
     def for_endpoint(self, endpoint: EndpointSettings) -> EndpointSettings:
         """The endpoint with what its zone has and it has not. A certificate and its key stay
         together."""
         # guard: M5.zone-certificate -> zone = self.onprem
-        zone = self.onprem if endpoint.zone is Zone.ONPREM else self.cloud
+        zone = self._its(endpoint.zone)
         changes: dict[str, Path | None] = {}
         if endpoint.ca_file is None:
             changes["ca_file"] = zone.ca_file
@@ -61,12 +63,17 @@ class TlsSettings(Section):
             changes |= {"cert_file": zone.cert_file, "key_file": zone.key_file}
         return endpoint.model_copy(update=changes)
 
+    def _its(self, zone: Zone) -> ZoneTlsSettings:
+        if zone is ONPREM:
+            return self.onprem
+        return self.cloud if zone is CLOUD else self.zones.get(zone.name, ZoneTlsSettings())
+
 
 class EndpointSettings(Section):
     """One place that can serve models. It must say which zone it stands in."""
 
     kind: Annotated[str, KnownWord(lambda: list(KINDS))]
-    zone: Zone
+    zone: ZoneReference
     provider: ProviderName | None = Field(
         None, description="whose API it has; or the path of a description of your own (.yaml)"
     )
@@ -135,21 +142,17 @@ class EndpointSettings(Section):
     def _reachable(self) -> EndpointSettings:
         self._check_embedded() if self.embedded else self._check_sides()
         check_pair(self.cert_file, self.key_file)
-        for key, host in self._hosts():
-            if (
-                self.zone is Zone.ONPREM
-                and not self.i_know
-                and external_addresses.could_be_outside(host)
-            ):
+        for key, host, _ in self.hosts():
+            if self.zone.onprem and not self.i_know and external_addresses.could_be_outside(host):
                 raise Contradiction(
                     (key,),
-                    f"{host} is a public name or address, and the zone is onprem; "
+                    f"{host} is a public name or address, and the zone is {self.zone.name}; "
                     "if it really leads to your premises say i_know: true",
                 )
         return self
 
     def _check_embedded(self) -> None:
-        if not KINDS[self.kind].embeddable or self.zone is not Zone.ONPREM:
+        if not KINDS[self.kind].embeddable or not self.zone.onprem:
             kinds = " or ".join(kind.name for kind in KINDS.values() if kind.embeddable)
             raise Contradiction(
                 ("embedded",), f"only an endpoint of kind {kinds} in zone onprem can be"
@@ -222,8 +225,8 @@ class EndpointSettings(Section):
         named = _AWS_HOST.search(urlsplit(self.url or "").hostname or "")
         return stated or (named[1] if named else "")
 
-    def _hosts(self) -> Iterator[tuple[str, str]]:
-        """Each address's key and host."""
+    def hosts(self) -> Iterator[tuple[str, str, str]]:
+        """Each address with its key and its host: key, host, address."""
         readers: dict[str, tuple[str | None, Callable[[str], str]]] = {
             "url": (self.url, external_addresses.url_host),
             "grpc": (self.grpc, external_addresses.target_host),
@@ -232,6 +235,6 @@ class EndpointSettings(Section):
         for key, (address, read) in readers.items():
             if address:
                 try:
-                    yield key, read(address)
+                    yield key, read(address), address
                 except ValueError as exc:
                     raise Contradiction((key,), str(exc)) from None

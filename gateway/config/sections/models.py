@@ -25,7 +25,7 @@ from gateway.config.section import (
 from gateway.config.sections.endpoints import EndpointSettings
 from gateway.core.operations.registry import task_operations, tasks
 from gateway.core.operations.tensors import INFER
-from gateway.core.types import Zone, place_name
+from gateway.core.types import place_name
 
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Version = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,17}$")]
@@ -161,6 +161,9 @@ class ModelSettings(Section):
         False, description="its calls may leave with surrogates, where their key allows it too"
     )
 
+    label: str | None = Field(
+        None, description="the class that its calls are of at least; or restricted"
+    )
     public: bool = Field(
         False, description="true: its calls are not read, and may leave; public_reason says why"
     )
@@ -245,7 +248,7 @@ def check_served_by(
 ) -> None:
     pairs: set[tuple[str, str]] = set()
     zones = {endpoints[s.endpoint].zone for s in model.served_by if s.endpoint in endpoints}
-    if model.versions and Zone.ONPREM not in zones:
+    if model.versions and not any(zone.onprem for zone in zones):
         raise Contradiction(
             ("models", name, "versions"), "only on-prem servers have versions, and none serves it"
         )
@@ -257,7 +260,7 @@ def check_served_by(
 
         if served.endpoint not in endpoints:
             raise wrong("endpoint", f"no endpoint {served.endpoint!r}; {known(endpoints)}")
-        onprem = endpoints[served.endpoint].zone is Zone.ONPREM
+        onprem = endpoints[served.endpoint].zone.onprem
         if model.versions and onprem and served.version:
             raise wrong("version", f"contradicts models.{name}.versions; drop one")
         if model.versions and onprem and not KINDS[endpoints[served.endpoint].kind].tensors:
@@ -320,7 +323,7 @@ def check_mirrors(
         if other.mirror is not None or other.split:
             raise Contradiction(where, f"{mirror.model} has a mirror or a split itself; drop one")
         zones = {endpoints[s.endpoint].zone for s in other.served_by if s.endpoint in endpoints}
-        if zones != {Zone.ONPREM}:  # guard: K6.mirror-onprem
+        if {zone.onprem for zone in zones} != {True}:  # guard: K6.mirror-onprem
             raise Contradiction(where, f"{mirror.model} is not served on-prem alone")
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.core.structs import value
+
 Asks = Callable[[Any], bool]
 Row = tuple[str, Asks]
 """The capability that a field needs, and for which of its values it does."""
@@ -89,3 +91,15 @@ class OperationSpec:
         None  # for endpoints that serve another operation alone
     )
     canary: Mapping[str, Any] | None = None  # a body that shows whether a model of its task answers
+
+
+@value
+class Translation:
+    """What a front has made of a call in an API that is not its operation's own."""
+
+    front: str  # that API, by its name in `core.operations.dialects.fields`
+    unsaid: tuple[CapabilityNeed, ...] = ()
+    """What the operation's own API has no words for, with the fields as the caller has them. The
+    document says it in words of the dialect that has them."""
+    turns: tuple[int, ...] = ()
+    """Of each message of the document, the caller's message that it stands for; -1: none."""

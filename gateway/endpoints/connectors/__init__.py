@@ -14,7 +14,7 @@ from typing import Protocol, final, runtime_checkable
 from gateway.core import ambient
 from gateway.core.errors import EgressForbidden
 from gateway.core.reply import ReplyStream, RestBody
-from gateway.core.types import CLEAR, CLOUD, Classification, Decision, InferenceRequest, ServedModel
+from gateway.core.types import Classification, Decision, InferenceRequest, ServedModel, Zone
 from gateway.endpoints.batch_rows.rows import JointLimit
 from gateway.endpoints.connectors.version_split import open_split
 
@@ -64,8 +64,9 @@ class JoinsCalls(Protocol):
 @final
 @dataclass(frozen=True, slots=True, init=False)
 class Cleared:
-    """A call that may leave the premises. Cloud backends accept nothing else."""
+    """A call that may go to one zone outside the premises. Cloud backends accept nothing else."""
 
+    zone: Zone
     request: InferenceRequest
     classification: InitVar[Classification]
     decision: InitVar[Decision]
@@ -74,6 +75,7 @@ class Cleared:
 
     def __init__(
         self,
+        zone: Zone,
         request: InferenceRequest,
         classification: Classification,
         decision: Decision,
@@ -83,13 +85,14 @@ class Cleared:
         # guard: M3.verdict minus 1
         # guard: M3.decided-zones minus 4
         if (
-            classification.sensitivity is not CLEAR
+            zone not in classification.admitted
             or not classification.complete
             or classification.request_id != request.id
-            or CLOUD not in decision.zones
-            or CLOUD not in request.zones
+            or zone not in decision.zones
+            or zone not in request.zones
         ):
             raise EgressForbidden(request.id)
+        _set(self, "zone", zone)
         _set(self, "request", request)
         _set(self, "sent_as", ambient.new_id() if sent_as is None else sent_as)
 

@@ -1,4 +1,4 @@
-"""The one door out of the premises."""
+"""The doors out of the premises, one for each zone there."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Awaitable
 from gateway.core import ambient
 from gateway.core.errors import EgressForbidden
 from gateway.core.reply import ReplyStream
-from gateway.core.types import InferenceRequest, ServedModel
+from gateway.core.types import InferenceRequest, ServedModel, Zone
 from gateway.endpoints.connectors import Cleared, Connector
 
 
 class CloudDoor:
-    """The way to a cloud endpoint. A call without its clearance does not pass, whoever asks."""
+    """The way to an endpoint outside the premises. A call without its clearance for this very zone
+    does not pass, whoever asks."""
 
-    def __init__(self, connector: Connector) -> None:
+    def __init__(self, connector: Connector, zone: Zone) -> None:
+        self._zone = zone
         self.__connector = connector  # name-mangled: there is no other way to it
 
     def infer(self, cleared: Cleared, served: ServedModel) -> Awaitable[ReplyStream]:
@@ -22,6 +24,8 @@ class CloudDoor:
         number. So a cloud sees ids of one attempt, which lead back to nobody, and no tracestate."""
         if type(cleared) is not Cleared:
             raise EgressForbidden("no clearance")
+        if cleared.zone is not self._zone:  # guard: M7.zone-door
+            raise EgressForbidden(cleared.request.id)
         request, own = cleared.request, cleared.sent_as
         flags, digits = request.traceparent[53:55] or "01", own.replace("-", "")
         # guard: T3.tracestate -> sent = InferenceRequest(own, request.protocol, request.tenant,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -17,7 +18,6 @@ from gateway.core.reply import (
     ReplyStream,
 )
 from gateway.core.types import (
-    EVERYWHERE,
     Classification,
     Decision,
     InferenceRequest,
@@ -76,8 +76,13 @@ class CanaryDoors:
             return await state.onprem.infer(request, served)
         if state.cloud is None:
             raise UpstreamFailed("this endpoint has no door")
-        classification = Classification(request.id, Sensitivity.CLEAR, "canary", complete=True)
-        cleared = Cleared(request, classification, Decision((), "canary", EVERYWHERE))
+        zone = state.settings.zone
+        alone = frozenset({zone})
+        classification = Classification(
+            request.id, Sensitivity.CLEAR, "canary", complete=True, admitted=alone
+        )
+        decision = Decision((), "canary", alone)
+        cleared = Cleared(zone, replace(request, zones=alone), classification, decision)
         durable = self._log.append(
             {
                 "kind": "canary",

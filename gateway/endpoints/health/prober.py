@@ -10,7 +10,6 @@ from gateway.accounting.metrics import Metrics
 from gateway.core import ambient
 from gateway.core.errors import GatewayError
 from gateway.core.tasks import run_together
-from gateway.core.types import Zone
 from gateway.endpoints.state import EndpointState
 
 log = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ class Watch:
 
     async def _ask(self, state: EndpointState) -> bool | None:
         """None: it said nothing in time."""
-        onprem = state.settings.zone is Zone.ONPREM
+        onprem = state.settings.zone.onprem
         patience_s = _ONPREM_PATIENCE_S if onprem else state.settings.connect_timeout_ms / 1000
         late_s = ambient.loop_s() + patience_s + _LAG_S
         try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from gateway.accounting.metrics import Metrics
-from gateway.core.types import Decision, Endpoint, InferenceRequest, Zone
+from gateway.core.types import Decision, Endpoint, InferenceRequest
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.scheduling.calls import QueuedCall, SpillNow
 from gateway.scheduling.queue import Grant, refusal
 from gateway.scheduling.queued_calls import CloudCandidate
 from gateway.scheduling.queues import ModelQueues
-from gateway.scheduling.routing.policy import leaving, slow_ones
+from gateway.scheduling.routing.policy import avoided, leaving
 
 
 class QueueEntry:
@@ -44,10 +44,10 @@ class QueueEntry:
     def foresee(self, request: InferenceRequest, restricted: bool, decision: Decision) -> Decision:
         """What the queue would make of a decision at once, were the call sent now. Raises what
         the call would be refused with."""
-        if decision.attempts[0].zone is not Zone.ONPREM:
+        if not decision.attempts[0].zone.onprem:
             return decision
-        clouds = [e for e in decision.attempts if e.zone is Zone.CLOUD]
-        call = self.call(request, restricted, clouds, slow_ones(decision))
+        clouds = [e for e in decision.attempts if not e.zone.onprem]
+        call = self.call(request, restricted, clouds, avoided(decision))
         servers = self._candidates.server_group(request)
         action = self._queues.queue(request.model, servers).would(call)
         if action is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.core.types import Zone, endpoint_name
+from gateway.core.types import endpoint_name
 from gateway.endpoints.cloud_capacity import Clouds
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.scheduling.queues import ModelQueues
@@ -56,7 +56,7 @@ class Handover:
         model_settings = self._registry.catalog.models.get(model)
         names = () if model_settings is None else model_settings.endpoints
         states = self._registry.states
-        return tuple(n for n in names if states[n].settings.zone is Zone.ONPREM)
+        return tuple(n for n in names if states[n].settings.zone.onprem)
 
     def calls_elsewhere(self, name: str) -> int:
         """Calls of other versions with the server of an endpoint, where its state is not ours."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from gateway.accounting.metrics import Metrics
 from gateway.core.types import (
+    CLOUD_ONLY,
     Classification,
     Decision,
     EndpointSnapshot,
@@ -32,14 +33,15 @@ _COMPARABLE: Final = (Outcome.SERVED, Outcome.EXPIRED, Outcome.SHED)
 
 @dataclass(slots=True)
 class ShadowPlacement:
-    """Where a shadow has a call. `zone` is 'onprem', 'cloud', 'refused' or, while nothing is
-    known, empty."""
+    """Where a shadow has a call. `zone` is the name of one, 'refused' or, while nothing is known,
+    empty."""
 
     zone: str = ""
     reason: str = PENDING
     final: bool = False  # it has left its queue
     missed: float = 0.0  # the predicted chance that its budget is
     usd: float = 0.0  # expected price in the cloud
+    onprem: bool = False  # of its zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class ShadowedCall:
         self._left = left
         self.placings = {name: ShadowPlacement() for name in tallies}
         self.inputs: DecisionInputs | None = None  # until the shadows have been asked
-        self._restricted = False
+        self._admitted = CLOUD_ONLY
         self._prices: dict[str, float] = {}
         self._live: _Live | None = None
 
@@ -137,17 +139,17 @@ class ShadowedCall:
         """Again when it is decided on anew: what came of the first time holds no longer, unless it
         is being served on the premises, where anything may be."""
         self.inputs = inputs
-        self._restricted = inputs.classification.restricted
+        self._admitted = inputs.classification.admitted
         self._prices = {s.endpoint.name: s.price_usd for s in inputs.states}
         for name, placing in self.placings.items():
             if not served_onprem(placing):
                 self.placings[name] = ShadowPlacement()
 
-    def decisions(self, restricted: bool) -> dict[str, dict[str, str | None]]:
+    def decisions(self, admitted: frozenset[Zone]) -> dict[str, dict[str, str | None]]:
         """For the record: where each shadow has the call by now, and why."""
         if self.inputs is not None:
             self._policies(self)
-        if self._other(restricted):
+        if self._other(admitted):
             return {}
         return {
             name: {"zone": placing.zone or None, "reason": placing.reason}
@@ -160,19 +162,19 @@ class ShadowedCall:
         decision: Decision | None,
         tried: bool,
         late: bool,
-        restricted: bool,
+        admitted: frozenset[Zone],
     ) -> None:
         """`tried`: an endpoint was sent the call. `late`: after its budget."""
         if self.inputs is not None:
             self._policies(self)
         # guard: O4.departed-call minus 1
-        if outcome is Outcome.CANCELLED or self._other(restricted):
+        if outcome is Outcome.CANCELLED or self._other(admitted):
             self._left(self)
             return
         first = decision.attempts[0] if tried and decision is not None else None
-        cloud = first is not None and first.zone is Zone.CLOUD
+        cloud = first is not None and not first.zone.onprem
         self._live = _Live(
-            zone=REFUSED if first is None else first.zone.value,
+            zone=REFUSED if first is None else first.zone.name,
             comparable=outcome in _COMPARABLE,
             missed=1.0 if late or outcome is not Outcome.SERVED else 0.0,
             usd=self._prices.get(first.name, 0.0) if cloud and first is not None else 0.0,
@@ -186,10 +188,10 @@ class ShadowedCall:
         if self._live is not None and placing.final:
             self._tallies[name].compared(self._live, placing)
 
-    def _other(self, restricted: bool) -> bool:
-        """It has turned out to be restricted since the shadows were asked about it."""
-        return restricted and not self._restricted  # guard: O4.restricted-silence -> return False
+    def _other(self, admitted: frozenset[Zone]) -> bool:
+        """It has turned out that fewer zones admit it, since the shadows were asked about it."""
+        return not self._admitted <= admitted  # guard: O4.restricted-silence -> return False
 
 
 def served_onprem(placing: ShadowPlacement) -> bool:
-    return placing.final and placing.zone == Zone.ONPREM.value
+    return placing.final and placing.onprem

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.core.deadline import Clock
 from gateway.core.errors import GatewayError
@@ -30,7 +30,7 @@ from gateway.scheduling.executions import Key
 from gateway.scheduling.queue import QueueConditions, refusal
 from gateway.scheduling.queued_calls import CloudCandidate, Weights
 from gateway.scheduling.queues import NewScheduler
-from gateway.scheduling.routing.policy import Policy, slow_ones
+from gateway.scheduling.routing.policy import Policy, avoided
 from gateway.scheduling.routing.work import CallSize
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,13 @@ class Rules:
     new_scheduler: NewScheduler
 
 
+class _Cloud(NamedTuple):
+    """An endpoint outside the premises, and its price."""
+
+    zone: Zone
+    usd: float
+
+
 @dataclass(frozen=True, slots=True)
 class _Open:
     """A call that waits in its queue."""
@@ -68,7 +75,7 @@ class _Open:
     placing: ShadowPlacement
     key: Key
     call: QueuedCall
-    clouds: Mapping[str, float]  # the endpoints that the decision leaves it, best first; prices
+    clouds: Mapping[str, _Cloud]  # the endpoints that the decision leaves it, best first
     capacity: Mapping[str, int]
 
 
@@ -140,14 +147,15 @@ class Shadow:
         except GatewayError as refused:
             self._place(shadowed, placing, REFUSED, refused.reason, 1.0)
             return True
-        if decision.attempts[0].zone is Zone.CLOUD:
+        if not decision.attempts[0].zone.onprem:
             first, left_s = decision.attempts[0], inputs.request.deadline.remaining_s()
             tail = self._figures.calls.tail(first.name, inputs.request.model, facts.size.work)
             self._world.elsewhere.enters(first.name, inputs.at_s + tail.quantile_s(0.5))
             placing.usd = _prices(inputs.states)[first.name]
-            self._place(shadowed, placing, Zone.CLOUD.value, decision.reason, tail.late(left_s))
+            self._place(shadowed, placing, first.zone.name, decision.reason, tail.late(left_s))
             return True
-        placing.zone, placing.reason = Zone.ONPREM.value, decision.reason
+        placing.zone, placing.reason = decision.attempts[0].zone.name, decision.reason
+        placing.onprem = True
         call, clouds = self._call(facts, decision)
         one = _Open(shadowed, placing, facts.key, call, clouds, facts.capacity)
         self._open[call.id] = one
@@ -164,13 +172,13 @@ class Shadow:
         except GatewayError as refused:
             placing.zone, placing.reason = REFUSED, refused.reason
             return True
-        zone, reason = decision.attempts[0].zone.value, decision.reason
-        if decision.attempts[0].zone is Zone.ONPREM:
-            call, _ = self._call(facts, decision)
+        zone, reason = decision.attempts[0].zone.name, decision.reason
+        if decision.attempts[0].zone.onprem:
+            call, clouds = self._call(facts, decision)
             now_s = max(self._clock(), self._world.time.now_s)
             action = self._world.would(facts.key, call, facts.around, facts.capacity, now_s)
             if isinstance(action, SpillNow):
-                zone, reason = Zone.CLOUD.value, action.why
+                zone, reason = next(iter(clouds.values())).zone.name, action.why
             elif action is not None:
                 zone, reason = REFUSED, _why(action)
         placing.zone, placing.reason = zone, reason
@@ -183,15 +191,16 @@ class Shadow:
         states = [_with_room(state, room) for state in inputs.states]
         return self._rules.policy.decide(inputs.request, inputs.classification, states)
 
-    def _call(self, facts: Facts, decision: Decision) -> tuple[QueuedCall, dict[str, float]]:
+    def _call(self, facts: Facts, decision: Decision) -> tuple[QueuedCall, dict[str, _Cloud]]:
         inputs = facts.inputs
         prices = _prices(inputs.states)
-        names = [e.name for e in decision.attempts if e.zone is Zone.CLOUD]
-        clouds = {name: prices[name] for name in names}
+        clouds = {
+            e.name: _Cloud(e.zone, prices[e.name]) for e in decision.attempts if not e.zone.onprem
+        }
         call = self._figures.calls.weighed(
-            inputs.request, facts.size, inputs.classification.restricted,
-            [CloudCandidate(name, usd) for name, usd in clouds.items()], self._rules.weights,
-            slow_ones(decision),
+            inputs.request, facts.size, inputs.classification.stays,
+            [CloudCandidate(name, its.usd) for name, its in clouds.items()], self._rules.weights,
+            avoided(decision),
         )  # fmt: skip
         return call, clouds
 
@@ -205,22 +214,24 @@ class Shadow:
         placing, shadowed = one.placing, one.shadowed
         if isinstance(action, Release):
             missed = 1.0 if end_s > call.deadline_s else 0.0
-            self._place(shadowed, placing, Zone.ONPREM.value, placing.reason, missed)
+            self._place(shadowed, placing, placing.zone, placing.reason, missed)
         elif isinstance(action, Refuse):
+            placing.onprem = False
             self._place(shadowed, placing, REFUSED, _why(action), 1.0)
         else:
             assert call.cloud is not None
-            self._leaves(one, now_s)
+            zone = self._leaves(one, now_s)
             late = call.cloud.late(call.deadline_s - now_s)
-            self._place(shadowed, placing, Zone.CLOUD.value, action.why, late)
+            self._place(shadowed, placing, zone.name, action.why, late)
 
-    def _leaves(self, one: _Open, now_s: float) -> None:
-        """To the first of its clouds that takes it."""
+    def _leaves(self, one: _Open, now_s: float) -> Zone:
+        """To the first of its clouds that takes it: the zone of that."""
         assert one.call.cloud is not None
         room = self._world.elsewhere.room(one.capacity, now_s)
         name = next((n for n in one.clouds if room[n]), next(iter(one.clouds)))
         self._world.elsewhere.enters(name, now_s + one.call.cloud.quantile_s(0.5))
-        one.placing.usd = one.clouds[name]
+        one.placing.onprem, one.placing.usd = False, one.clouds[name].usd
+        return one.clouds[name].zone
 
     def _place(
         self,
@@ -281,7 +292,7 @@ def _prices(states: tuple[EndpointSnapshot, ...]) -> dict[str, float]:
 
 def _with_room(state: EndpointSnapshot, room: Mapping[str, int]) -> EndpointSnapshot:
     free = room.get(state.endpoint.name, math.inf) > 0
-    if state.endpoint.zone is Zone.ONPREM or state.room == free:
+    if state.endpoint.zone.onprem or state.room == free:
         return state
     return replace(state, room=free)
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.core.types import (
-    CLOUD,
-    EVERYWHERE,
-    ONPREM,
     Classification,
     EndpointSnapshot,
     InferenceRequest,
@@ -26,9 +23,10 @@ Filter = Callable[[InferenceRequest, Classification, EndpointSnapshot], str | No
 def keeps_restricted_onprem(
     request: InferenceRequest, classification: Classification, state: EndpointSnapshot
 ) -> str | None:
-    """The first placement guard. Built in: no setting takes it out (BEHAVIOURS M1)."""
+    """The first placement guard. Built in: no setting takes it out (BEHAVIOURS M1, M7)."""
+    admitted = classification.admits(state.endpoint.zone)
     # guard: M1.filter -> return None
-    return "restricted" if classification.restricted and state.endpoint.zone is CLOUD else None
+    return None if admitted else "restricted" if classification.stays else "not_admitted"
 
 
 def cannot_serve(
@@ -38,11 +36,11 @@ def cannot_serve(
     endpoint, payload = state.endpoint, request.payload
     tensors = payload if isinstance(payload, TensorCall) else None
     # what the caller and its key allow (M5, S6)
-    if request.zones is not EVERYWHERE and endpoint.zone not in request.zones:
+    if endpoint.zone not in request.zones:
         return "placement"  # guard: S6.allowed-zones
     # a stateful sequence lives in one server; a later call of it may be restricted, so it never
     # starts in the cloud
-    if tensors is not None and endpoint.zone is CLOUD and tensors.sequence is not None:
+    if tensors is not None and not endpoint.zone.onprem and tensors.sequence is not None:
         return "stateful"  # guard: M1.sequences
     if not speaks(request, endpoint):
         return "protocol"
@@ -56,7 +54,7 @@ def cannot_serve(
     if not state.available:  # guard: A6.ejected-filter
         return state.unavailable_why or "unavailable"
     if not state.room:
-        return "queue_full" if endpoint.zone is ONPREM else "cloud_full"
+        return "queue_full" if endpoint.zone.onprem else "cloud_full"
     return None
 
 

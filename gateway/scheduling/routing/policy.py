@@ -20,9 +20,6 @@ from gateway.core.operations.dialects.fields import callers_field
 from gateway.core.operations.spec import CapabilityNeed
 from gateway.core.structs import value
 from gateway.core.types import (
-    CLOUD,
-    ONPREM,
-    ONPREM_ONLY,
     Classification,
     Decision,
     DocumentCall,
@@ -37,7 +34,7 @@ from gateway.scheduling.routing.scorers import Forecast, expected_cost_usd, late
 
 _LIKELY = 0.5
 _NO_PLACE = frozenset({"protocol", "placement", "capability"})  # it never was one for the call
-_LASTING = _NO_PLACE | {"restricted", "spill_off", "stateful", "version"}
+_LASTING = _NO_PLACE | {"restricted", "not_admitted", "spill_off", "stateful", "version"}
 
 
 @value
@@ -92,16 +89,15 @@ class Policy:
         """Of states in which every endpoint has room and none is slow, this holds of further calls
         that the filters cannot tell from this one."""
         onprem, cloud, vetoes = self._filter(request, classification, states)
-        # guard: S5.no-zone minus 2
-        # guard: M2.zones ONPREM_ONLY if classification.restricted or not self.spill else
-        #   request.zones -> request.zones if self.spill else ONPREM_ONLY
-        zones = ONPREM_ONLY if classification.restricted or not self.spill else request.zones
+        # guard: M2.zones classification.admits(z) -> True
+        # guard: S5.no-zone self.spill or z.onprem -> True
+        zones = [z for z in request.zones if classification.admits(z) and (self.spill or z.onprem)]
         return Eligible(
             tuple(onprem),
             tuple(cloud),
             tuple([states[number].endpoint for number in (*onprem, *cloud)]),
             _reason(classification, onprem, cloud, vetoes),
-            zones,
+            frozenset(zones),
             vetoes,
         )
 
@@ -150,7 +146,7 @@ class Policy:
             # guard: O4.restricted-stays -> why = None
             why = keeps_restricted_onprem(request, classification, state)
             # guard: S5.spill-switch
-            if why is None and not self.spill and state.endpoint.zone is CLOUD:
+            if why is None and not self.spill and not state.endpoint.zone.onprem:
                 why = "spill_off"
             if why is None:
                 for rule in self.filters:
@@ -160,7 +156,7 @@ class Policy:
             if why is not None:
                 vetoes.append((state.endpoint.name, why))
             else:
-                (onprem if state.endpoint.zone is ONPREM else cloud).append(number)
+                (onprem if state.endpoint.zone.onprem else cloud).append(number)
                 if state.slow:
                     slow.append(number)
         if 0 < len(slow) < len(onprem) + len(cloud):  # they are for calls with no other place
@@ -197,15 +193,14 @@ class Policy:
                 need = lacking(request, state.endpoint, state.served)
                 if need is not None and (state.endpoint.name, "capability") in vetoes:
                     return _incapable(request, need)  # guard: S10.missing-field
-        waits_s = [s.predicted_s for s in states if s.endpoint.zone is Zone.ONPREM and not s.room]
+        waits_s = [s.predicted_s for s in states if s.endpoint.zone.onprem and not s.room]
         waits_s += [
             s.back_in_s
             for s in states
-            if s.back_in_s is not None
-            and (s.endpoint.zone is Zone.ONPREM or not classification.restricted)
+            if s.back_in_s is not None and classification.admits(s.endpoint.zone)
         ]
         retry_after_s = min(waits_s, default=2.0)
-        if classification.restricted:
+        if classification.stays:
             return OnpremUnavailable(
                 "this call must stay on the premises and no on-prem server can take it now",
                 retry_after_s=retry_after_s,
@@ -230,7 +225,7 @@ def _reason(
     vetoes: tuple[tuple[str, str], ...],
 ) -> str:
     if onprem:
-        if classification.restricted:
+        if classification.stays:
             return "restricted"
         return "onprem_room" if cloud else "onprem_only"
     if any(why not in _NO_PLACE for _, why in vetoes):
@@ -261,11 +256,13 @@ def _incapable(request: InferenceRequest, need: CapabilityNeed) -> Incapable:
 
 def leaving(decision: Decision, why: str) -> Decision:
     """The same call, which its queue sends to the cloud."""
-    cloud = [e for e in decision.attempts if e.zone is CLOUD]
-    onprem = [e for e in decision.attempts if e.zone is ONPREM]
+    cloud = [e for e in decision.attempts if not e.zone.onprem]
+    onprem = [e for e in decision.attempts if e.zone.onprem]
     return replace(decision, attempts=(*cloud, *onprem), reason=why)
 
 
-def slow_ones(decision: Decision) -> frozenset[str]:
-    """Servers that are left to calls with no other place."""
-    return frozenset(name for name, why in decision.vetoes if why == "slow")
+def avoided(decision: Decision) -> frozenset[str]:
+    """Servers in the call's queue that it is not given: those that are left to calls with no other
+    place, and those in zones that its caller leaves out."""
+    # guard: M7.premises-zone why in ('slow', 'placement') -> why == 'slow'
+    return frozenset(name for name, why in decision.vetoes if why in ("slow", "placement"))

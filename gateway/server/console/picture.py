@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
+from gateway.accounting.live import words
 from gateway.accounting.live.decisions import CallFigures, Decisions
 from gateway.accounting.live.shares import Shares, alone, decision_id
 from gateway.accounting.spill import SpillStop
 from gateway.config.model_catalog import Catalog
 from gateway.core.deadline import Clock
-from gateway.core.types import Zone
+from gateway.core.types import EVERYWHERE
 from gateway.endpoints.registry import EndpointRegistry
 from gateway.endpoints.state import EndpointState, ModelState
 from gateway.pipeline.admission import Admission
@@ -151,14 +152,15 @@ class Picture:
     def _has_cloud(self, model: str) -> bool:
         states = self._sight.registry.states
         endpoints = self._sight.catalog.find(model).endpoints
-        return any(states[name].settings.zone is Zone.CLOUD for name in endpoints)
+        return any(not states[name].settings.zone.onprem for name in endpoints)
 
 
 def _endpoint(name: str, state: EndpointState) -> Section:
+    zone, kind = state.settings.zone, state.settings.kind
     return {
         "name": name,
-        "zone": state.settings.zone.value,
-        "kind": state.settings.kind,
+        "zone": words.drawn(zone.name),
+        "kind": kind if zone in EVERYWHERE else f"{zone.name}, {kind}",
         "state": state_name(state.up, state.drained, state.in_flight, state.model_states),
         "up": state.up,
         "drained": state.drained,

@@ -12,14 +12,13 @@ from gateway.auth import Caller
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.errors import InternalError, UnsupportedMedia
 from gateway.core.operations.chat import CHAT
-from gateway.core.operations.spec import OperationSpec
+from gateway.core.operations.spec import OperationSpec, Translation
 from gateway.core.reply import Frame, FrameSource, InferenceReply, JsonBody, OneFrame, received
 from gateway.core.types import (
     AT_ONCE_BYTES,
     DocumentCall,
     InferenceRequest,
     JsonDocument,
-    Translation,
     WireProtocol,
 )
 from gateway.protocols import strictjson

@@ -204,7 +204,7 @@ def answered_by(arrival: RequestContext, placement: Placement) -> Fields:
         f"{_ID}{_OCTET[len(request_id)]}{request_id}{_TRACE}{_OCTET[len(trace)]}{trace}"
         f"{_READ}{_OCTET[len(read)]}{read}"
     ).encode("ascii")
-    if placement.pseudonymised or placement.limits:
+    if placement.pseudonymised or placement.limits or placement.data_class:
         for name, value in intake.extra_headers(placement).items():
             own += literal(name.encode(), value.encode("ascii", "replace"))
     return where, own
@@ -215,7 +215,7 @@ def _add_placement(
 ) -> tuple[Field, ...]:
     if len(_placement_fields) >= _MOST_KNOWN:
         _placement_fields.clear()
-    key = zone.word, endpoint, reason, str(attempts), sensitivity.word
+    key = zone.name, endpoint, reason, str(attempts), sensitivity.word
     fields = [(n.encode(), v.encode("ascii", "replace")) for n, v in zip(WHERE, key, strict=True)]
     fields_ = _placement_fields[zone, endpoint, reason, attempts, sensitivity] = (*OK, *fields)
     return fields_

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gateway.classify import ScanFailed, ScanLate, ScannersBusy, ScannerUnfit, canaries
-from gateway.classify.classifier import Classifier, scan_pool
+from gateway.classify.classifier import Classifier
 from gateway.classify.profile import PROFILES, Profile
 from gateway.classify.scan_workers import frames
 from gateway.classify.scan_workers.pool import ScanPool
 from gateway.classify.scan_workers.spec import worker_spec
 from gateway.classify.scanner import engine
 from gateway.classify.scanner.recognizers import PresidioScanner
+from gateway.classify.verdicts.readers import scan_pool
 from gateway.config import ClassifySettings
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS

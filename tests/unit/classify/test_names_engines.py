@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from gateway.classify import ScannerUnfit
-from gateway.classify.classifier import Classifier, names_search
+from gateway.classify.classifier import Classifier
 from gateway.classify.names import Names, engines
 from gateway.classify.names.engines.local import LocalNames
 from gateway.classify.names.engines.presidio import PresidioNames
 from gateway.classify.names.engines.triton import TritonNames
 from gateway.classify.scan_workers.spec import worker_spec
+from gateway.classify.verdicts.readers import names_search
 from gateway.config import ClassifySettings
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.types import Finding, Tightening

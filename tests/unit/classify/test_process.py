@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.classify.classifier import scan_pool
 from gateway.classify.scan_workers import process
+from gateway.classify.verdicts.readers import scan_pool
 from gateway.config import ClassifySettings
 
 OTHER = "tests.unit.classify.misbehaving_scanners:Finds"

@@ -44,6 +44,7 @@ from gateway.core.errors import (
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.media.audio import TRANSCRIPTIONS
 from gateway.core.operations.media.files import UploadedFile
+from gateway.core.operations.spec import Translation
 from gateway.core.reply import (
     GrpcMessage,
     JsonBody,
@@ -61,7 +62,6 @@ from gateway.core.types import (
     Sensitivity,
     Tensor,
     TensorCall,
-    Translation,
     WireProtocol,
     Zone,
 )
@@ -277,8 +277,8 @@ async def test_no_guard_at_the_owner_is_the_only_one() -> None:
     anywhere = request("clear")
     clear = Classification(anywhere.id, Sensitivity.CLEAR, "clear", complete=True)
     out = Decision((here,), "cloud_only", EVERYWHERE)
-    Cleared(anywhere, clear, out)  # with none of them it would leave
+    Cleared(Zone.CLOUD, anywhere, clear, out)  # with none of them it would leave
     assert unknown(anywhere).restricted
     for found, decision in ((unknown(anywhere), out), (clear, staying(here))):
         with pytest.raises(EgressForbidden):
-            Cleared(anywhere, found, decision)
+            Cleared(Zone.CLOUD, anywhere, found, decision)

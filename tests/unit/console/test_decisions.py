@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.accounting.audit.reports.calls import RecordedCall
 from gateway.accounting.live.decisions import Decisions
 from gateway.accounting.measures import Measures
 from gateway.accounting.metrics import Metrics
@@ -61,6 +62,20 @@ def test_a_call_that_is_not_clear_and_was_in_the_cloud_is_counted(
     found = seen(record(attempts, sensitivity=sensitivity))
     assert found.restricted_in_cloud == leaked
     assert found.latest_alarm == (1 if leaked else None)
+
+
+@pytest.mark.parametrize(
+    ("zone", "leaked"), [("eu", 0), ("us", 1), ("cloud", 1), ("onprem-lab", 0)]
+)
+def test_a_call_of_a_class_is_counted_in_zones_that_do_not_admit_it(zone: str, leaked: int) -> None:
+    tried = {**attempt("cloud"), "zone": zone}
+    graded: dict[str, Any] = {"class": "personal", "admitted": ["eu"]}
+    made = seen(record([tried], sensitivity="restricted", **graded))
+    assert made.restricted_in_cloud == leaked
+    offline = RecordedCall(
+        1, 0.0, "id", "t", "m", "restricted", (zone,), "served", "", "", admitted=("eu",)
+    )
+    assert offline.in_cloud_unclear is bool(leaked)
 
 
 def test_what_was_stopped_at_the_door_was_not_in_the_cloud_and_is_told_all_the_same() -> None:

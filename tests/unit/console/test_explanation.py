@@ -145,3 +145,16 @@ def test_every_documented_code_has_words() -> None:
     assert codes("Verdicts") == {
         *words.VERDICTS, "unscannable:<what>", "category:<name>", "hook:<name>",
     }  # fmt: skip
+
+
+def test_a_zone_of_the_settings_is_drawn_outside_and_named_in_words() -> None:
+    row = record(
+        [{**attempt("cloud"), "zone": "eu", "endpoint": "acme"}],
+        sensitivity="restricted", zones=["eu", "onprem"], admitted=["eu"],
+        classify_reason="entities", reason="spill_queue", **{"class": "personal"},
+    )  # fmt: skip
+    told = explanation(DecisionRow(1, row, 1))
+    assert (told["zone"], told["attempts"][0]["zone"]) == ("cloud", "cloud")
+    assert told["headline"].startswith("Answered in eu by acme")
+    assert "It was allowed on the premises and in eu." in told["sentences"]
+    assert told["sentences"][0].startswith("It is personal: ")

@@ -121,7 +121,7 @@ def test_the_decision_leaves_what_is_slow_to_calls_with_no_other_place() -> None
 # Slow start
 
 
-@pytest.mark.parametrize("zone", list(Zone))
+@pytest.mark.parametrize("zone", [Zone.ONPREM, Zone.CLOUD])
 def test_what_is_back_gets_its_calls_by_degrees(zone: Zone) -> None:
     async def main() -> None:
         site = onprem(Plan(open_s=60.0)) if zone is Zone.ONPREM else cloud(Plan(open_s=60.0))

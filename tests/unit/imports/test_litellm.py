@@ -67,7 +67,7 @@ def test_only_what_is_certain_to_stand_here_is_onprem(
 ) -> None:
     found = of(entry(model=model, **({"api_base": base} if base else {})))
     (endpoint,) = settings(found, monkeypatch).endpoints.values()
-    assert (endpoint.url, endpoint.zone.value) == (url, zone)
+    assert (endpoint.url, endpoint.zone.name) == (url, zone)
 
 
 @pytest.mark.parametrize("base", ["https://api.anthropic.com", "https://proxy.example.com/claude"])

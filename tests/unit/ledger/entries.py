@@ -22,7 +22,7 @@ class WallClock:
 
 
 _ABROAD = Entry(
-    at_s=NOON_S, call="c1", tenant="ward", model="chat", endpoint="provider", zone=Zone.CLOUD.value,
+    at_s=NOON_S, call="c1", tenant="ward", model="chat", endpoint="provider", zone=Zone.CLOUD.name,
     reason="spill_deadline", result="served", restricted=0, nano_usd=nano(1.0),
 )  # fmt: skip
 
@@ -33,7 +33,7 @@ def abroad(usd: float = 1.0, **other: object) -> Entry:
 
 def at_home(usd: float = 0.1, busy_s: float = 1.0, **other: object) -> Entry:
     told = {
-        "zone": Zone.ONPREM.value,
+        "zone": Zone.ONPREM.name,
         "endpoint": "gpu",
         "reason": "onprem_room",
         "gpu_ns": int(busy_s * 1e9),

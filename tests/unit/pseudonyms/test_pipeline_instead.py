@@ -53,7 +53,7 @@ class ScriptedInstead:
     classification: Classification
     forgotten: bool = False
 
-    async def to_leave(self) -> None: ...
+    async def to_leave(self, zone: Zone) -> None: ...
 
     def restored(self, reply: InferenceReply) -> InferenceReply:
         return replace(reply, frames=Shouting(reply.frames))

@@ -190,9 +190,9 @@ def test_its_verdict_cannot_clear_the_call_that_it_was_made_from() -> None:
     instead = Rig().instead(request)
     assert instead is not None
     decision = Decision((), "spill_queue", EVERYWHERE)
-    Cleared(instead.request, instead.classification, decision)
+    Cleared(Zone.CLOUD, instead.request, instead.classification, decision)
     with pytest.raises(EgressForbidden):
-        Cleared(request, instead.classification, decision)
+        Cleared(Zone.CLOUD, request, instead.classification, decision)
 
 
 def test_the_answer_has_the_originals() -> None:

@@ -186,7 +186,7 @@ def test_every_call_is_in_one_cell_of_the_matrix(tmp_path: Path) -> None:
         (record(1.0, attempts="served"), "list of objects"),
         (record(1.0, attempts=[7]), "list of objects"),
         (record(1.0, attempts=[{"zone": ["onprem"]}]), "an attempt has a zone"),
-        (record(1.0, attempts=[{"zone": "moon"}]), "an attempt has a zone"),
+        (record(1.0, attempts=[{"zone": ""}]), "an attempt has a zone"),
         (record(1.0, attempts=[attempt("cloud") | {"price_usd": "1"}]), "price_usd"),
         ('{"kind": "end", "id": "call-0.0", "took_s": null}', "took_s is not a number"),
     ],

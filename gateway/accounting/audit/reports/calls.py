@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.accounting.audit import AuditError
 from gateway.accounting.records import SENT
+from gateway.core.types import is_onprem
 
 UNKNOWN = "unknown"  # the class of a call that was refused before it was read
 NOT_CLEAR = ("restricted", UNKNOWN)  # guard: B5.unread-class without UNKNOWN
@@ -35,11 +36,19 @@ class RecordedCall:
     origin: str = ""
     sent_as: tuple[str, ...] = ()  # the ids that clouds saw
     trace: str = ""  # an alias where its caller gave one (`gateway.core.aliases`)
+    data_class: str = ""  # between clear and restricted
+    admitted: tuple[str, ...] = ()  # zones outside the premises that its class admits
 
     @property
     def in_cloud_unclear(self) -> bool:
         """What must never be (BEHAVIOURS B5)."""
-        return self.sensitivity in NOT_CLEAR and "cloud" in self.zones
+        outside = (z for z in self.zones if not is_onprem(z) and z not in self.admitted)
+        return self.sensitivity in NOT_CLEAR and any(outside)
+
+    @property
+    def kind(self) -> str:
+        """Its class, or classes with `+` between."""
+        return self.data_class or self.sensitivity
 
 
 def record_key(record: Mapping[str, Any]) -> Key:
@@ -100,7 +109,10 @@ def _tried(call: dict[str, Any], intent: dict[str, Any]) -> dict[str, Any]:
     # guard: B5.worst-class -> worse = call
     worse = call if intent["sensitivity"] == "clear" else intent
     attempts = [*call["attempts"], {"zone": intent["zone"], "sent_as": intent["sent_as"]}]
-    return {**call, "attempts": attempts, "sensitivity": worse["sensitivity"]}
+    its: dict[str, Any] = {
+        key: worse[key] for key in ("sensitivity", "class", "admitted") if key in worse
+    }
+    return {**call, "attempts": attempts, **its}
 
 
 def _ended(call: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
@@ -137,6 +149,8 @@ def _call(record: dict[str, Any], origin: str) -> RecordedCall:
             origin=origin,
             trace=str(record.get("trace", "")),
             sent_as=tuple(str(a["sent_as"]) for a in record["attempts"] if a.get("sent_as")),
+            data_class=str(record.get("class", "")),
+            admitted=tuple(map(str, record.get("admitted", ()))),
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise AuditError(f"record {record.get('seq')} is no record of a call: {exc!r}") from exc

@@ -57,12 +57,13 @@ class AuditFigures:
 
     def _call(self, call: RecordedCall) -> None:
         self.calls += 1
+        kind = call.kind
         for zone in call.zones or ("nowhere",):
-            self.touched[call.sensitivity, zone] += 1
+            self.touched[kind, zone] += 1
             self.tenants[call.tenant, zone] += 1
-        self.ended[call.sensitivity, call.outcome] += 1
+        self.ended[kind, call.outcome] += 1
         if call.outcome in ("rejected", "shed", "expired", "failed"):
-            self.refusals[call.sensitivity, call.reason] += 1
+            self.refusals[kind, call.reason] += 1
         policy = self.policies.setdefault(call.policy, PolicyPeriod(call.time_s, call.time_s))
         policy.first_s, policy.last_s = (
             min(policy.first_s, call.time_s),

@@ -12,6 +12,7 @@ from gateway.accounting.audit import AuditError
 from gateway.accounting.audit.actions import Action, actions
 from gateway.accounting.audit.reports.calls import RecordedCall, calls
 from gateway.accounting.audit.verify import records
+from gateway.core.types import is_onprem
 
 _QUARTER = re.compile(r"(\d{4})[Qq]([1-4])")
 
@@ -45,7 +46,7 @@ class CallFilter:
     def __contains__(self, call: RecordedCall) -> bool:
         return (
             call.time_s in self.span
-            and self.sensitivity in (None, call.sensitivity)
+            and (self.sensitivity is None or self.sensitivity in call.kind.split("+"))
             and (self.zone is None or self.zone in call.zones)
             and self.tenant in (None, call.tenant)
             and self.model in (None, call.model)
@@ -59,7 +60,8 @@ class CallFilter:
     @property
     def must_be_empty(self) -> bool:
         """Whatever else is asked for: what was not read as clear never went to the cloud (B5)."""
-        return self.sensitivity in ("restricted", "unknown") and self.zone == "cloud"
+        outside = self.zone is not None and not is_onprem(self.zone)
+        return self.sensitivity in ("restricted", "unknown") and outside
 
 
 def matching_calls(directories: Sequence[Path], wanted: CallFilter) -> Iterator[RecordedCall]:

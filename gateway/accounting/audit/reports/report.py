@@ -123,23 +123,37 @@ def _verdict(figures: AuditFigures, checks: Sequence[VerificationSummary]) -> st
     return f'<div class="verdict{"" if well else " wrong"}">{sentence}</div>'
 
 
+def _named(built_in: Sequence[str], counts: Counter[tuple[str, str]], at: int) -> list[str]:
+    """With classes or zones of the settings' own."""
+    return [*built_in, *sorted({key[at] for key in counts} - {*built_in})]
+
+
 def _where(figures: AuditFigures) -> str:
+    places = _named(_PLACES, figures.touched, 1)
     rows = [
-        [kind, *(figures.touched[kind, place] for place in _PLACES)]
-        for kind in _CLASSES
-        if any(figures.touched[kind, place] for place in _PLACES) or kind != "unknown"
+        [kind, *(figures.touched[kind, place] for place in places)]
+        for kind in _named(_CLASSES, figures.touched, 0)
+        if any(figures.touched[kind, place] for place in places) or kind != "unknown"
     ]
     return (
         "<h2>Calls by class and by the zones that they touched</h2>"
         "<p>A call that was tried in both zones counts in both. <i>Unknown</i> are calls that were "
         "refused before they were read; they are treated as restricted.</p>"
-        + _table(["class", *_PLACES], rows)
+        + _table(["class", *places], rows)
     )
 
 
 def _leaks(leaks: Sequence[RecordedCall]) -> str:
     rows = [
-        [_time(c.time_s), c.id, c.sensitivity, ", ".join(c.zones), c.tenant, c.model] for c in leaks
+        [
+            _time(c.time_s),
+            c.id,
+            c.kind,
+            ", ".join(c.zones),
+            c.tenant,
+            c.model,
+        ]
+        for c in leaks
     ]
     return "<h2>Restricted or unread calls that touched the cloud</h2>" + _table(
         ["time", "call", "class", "zones", "tenant", "model"], rows, "There is none."
@@ -149,7 +163,7 @@ def _leaks(leaks: Sequence[RecordedCall]) -> str:
 def _ends(figures: AuditFigures) -> str:
     rows = [
         [kind, *(figures.ended[kind, outcome] for outcome in _OUTCOMES)]
-        for kind in _CLASSES
+        for kind in _named(_CLASSES, figures.ended, 0)
         if any(figures.ended[kind, outcome] for outcome in _OUTCOMES)
     ]
     return "<h2>How calls ended</h2>" + _table(["class", *_OUTCOMES], rows, "There were none.")

@@ -53,11 +53,13 @@ class HookedClassifier:
                 if answer is HookAnswer.RESTRICT:  # guard: K5.hook-restricts
                     reason = f"{PREFIX}{name}"  # over any other: no surrogates make up for it
                     self._inner.mark_restricted(request, reason)
+                    # guard: M7.hooked-class without data_class=''
                     classification = replace(
                         classification,
                         sensitivity=Sensitivity.RESTRICTED,
                         reason=reason,
                         complete=False,
+                        data_class="",
                     )
         return classification
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField, MalformedBody
 from gateway.core.operations.dialects.fields import CONVERSE
-from gateway.core.operations.spec import CapabilityNeed
-from gateway.core.types import JsonDocument, Translation
+from gateway.core.operations.spec import CapabilityNeed, Translation
+from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
 from gateway.server.dialects.bedrock.turns import ConverseTurns, cache_mark
 from gateway.server.dialects.fields import (
