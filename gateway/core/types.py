@@ -84,13 +84,6 @@ class WireProtocol(WordEnum):
     COHERE = "cohere"
 
 
-class Spill(WordEnum):
-    """What a caller or a key says of the cloud; `NEVER` wins (BEHAVIOURS M5, S6)."""
-
-    ALLOW = "allow"
-    NEVER = "never"
-
-
 Parameter = bool | int | float | str  # of a request or tensor of the Open Inference Protocol
 
 JsonDocument = dict[str, Any]  # strictly parsed: unique keys, finite numbers, valid Unicode

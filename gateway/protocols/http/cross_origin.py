@@ -30,7 +30,7 @@ _HEADERS: Final = frozenset(
 """That the gateway reads, and those that browsers and SDKs send by themselves."""
 EXPOSED: Final = (
     "x-request-id", "request-id", "traceparent", "x-spillway-translation", "x-spillway-zone",
-    "x-spillway-endpoint", "x-spillway-reason",
+    "x-spillway-endpoint", "x-spillway-reason", "x-spillway-class",
     "x-spillway-attempts", "x-spillway-sensitivity", "x-spillway-classify-ms",
     "x-spillway-pseudonymised", "x-spillway-unrestored", "retry-after", "retry-after-ms",
     "ratelimit-policy", "ratelimit", "www-authenticate", "x-should-retry",
