@@ -59,9 +59,19 @@ class FilePart(_Exact):
     file: FileContent
 
 
+class Sound(_Exact):
+    data: NotEmpty
+    format: Literal["wav", "mp3"]
+
+
+class SoundPart(_Exact):
+    type: Literal["input_audio"]
+    input_audio: Sound
+
+
 Parts = Annotated[list[TextPart], Field(min_length=1)]
 UserParts = Annotated[
-    list[Annotated[TextPart | ImagePart | FilePart, Field(discriminator="type")]],
+    list[Annotated[TextPart | ImagePart | FilePart | SoundPart, Field(discriminator="type")]],
     Field(min_length=1),
 ]
 
@@ -135,8 +145,13 @@ class NamedFunction(_Exact):
 
 class JsonSchema(_Exact):
     name: Annotated[StrictStr, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+    description: StrictStr | None = None
     schema_: Document = Field(alias="schema")
     strict: StrictBool | None = None
+
+
+class JsonFormat(_Exact):
+    type: Literal["json_object"]
 
 
 class SchemaFormat(_Exact):
@@ -161,13 +176,18 @@ class ChatRequest(_Exact):
     stop: StrictStr | list[StrictStr] | None = None
     seed: StrictInt | None = None
     n: StrictInt | None = None
+    presence_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
+    logprobs: StrictBool | None = None
+    top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
     user: StrictStr | None = None
     service_tier: Literal["auto", "default", "flex", "priority"] | None = None
     tools: Annotated[list[FunctionTool], Field(min_length=1)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedFunction | None = None
     parallel_tool_calls: StrictBool | None = None
+    metadata: dict[str, str] | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    response_format: SchemaFormat | None = None
+    response_format: SchemaFormat | JsonFormat | None = None
 
     @model_validator(mode="after")
     def _rules(self) -> ChatRequest:
@@ -237,6 +257,14 @@ class _ChatHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         document = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        if self.path == "/v1/embeddings":
+            self.api.requests.append(document)
+            vectors = [
+                {"object": "embedding", "index": at, "embedding": [float(at), 0.5]}
+                for at, _ in enumerate(document["input"])
+            ]
+            self._send(200, {"object": "list", "data": vectors, "model": "m", "usage": {}})
+            return
         if self.path != "/v1/chat/completions":
             self._fail(404, "invalid_request_error", "Not Found")
             return

@@ -16,8 +16,11 @@ from gateway.protocols.http.server import HttpServer
 from gateway.protocols.listeners import listener_files
 from gateway.protocols.tls import listening
 from gateway.server import ops
-from gateway.server.anthropic import front as anthropic
 from gateway.server.console.operators import Operators
+from gateway.server.dialects.anthropic import front as anthropic
+from gateway.server.dialects.bedrock import front as bedrock
+from gateway.server.dialects.cohere import front as cohere
+from gateway.server.dialects.gemini import front as gemini
 from gateway.server.grpc.front import GrpcFront
 from gateway.server.http import App as FrontsApp
 from gateway.server.kserve import front as kserve
@@ -55,9 +58,12 @@ class Listeners:
         app = FrontsApp(
             services,
             [
-                anthropic.front(services),  # whose path is below OpenAI's
+                anthropic.front(services),  # whose paths are below OpenAI's
+                gemini.front(services),
                 openai.front(services),
                 openai.azure_front(services),
+                bedrock.front(services),
+                cohere.front(services),
                 kserve.front(services),
                 predict.front(services),
                 *self._console.fronts(settings, self._operators),

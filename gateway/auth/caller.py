@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.config import ScopeSettings, TenantSettings
+from gateway.config.sections.callers import Spill
 from gateway.core.types import (
     EVERYWHERE,
     NOT_TIGHTENED,
     ONPREM_ONLY,
     Quota,
-    Spill,
     Tightening,
     Zone,
 )

@@ -65,6 +65,8 @@ def _add_scope(create: argparse.ArgumentParser) -> None:
         help="gets this model by a name of its own; repeatable",
     )  # fmt: skip
     create.add_argument("--placement", choices=("onprem", "any"), help="onprem: its calls stay")
+    create.add_argument("--zones", **many, help="its calls go to this zone alone; repeatable")
+    create.add_argument("--label", metavar="CLASS", help="its calls are of this class, or stricter")
     create.add_argument("--spill", choices=("never", "allow"), help="never: its calls stay")
     create.add_argument(
         "--latency-budget-ms", type=float, metavar="MS", help="its calls have no more than this"

@@ -14,7 +14,9 @@ from gateway.core.operations.chat import CHAT
 from gateway.core.operations.completions import COMPLETIONS
 from gateway.core.operations.dialects import anthropic, bedrock, cohere, gemini
 from gateway.core.operations.dialects.fields import CHAT as CHAT_DIALECT
-from gateway.core.operations.dialects.fields import MESSAGES
+from gateway.core.operations.dialects.fields import COHERE as COHERE_DIALECT
+from gateway.core.operations.dialects.fields import CONVERSE, MESSAGES
+from gateway.core.operations.dialects.fields import GEMINI as GEMINI_DIALECT
 from gateway.core.operations.embeddings import EMBEDDINGS
 from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import Needs, OperationSpec
@@ -123,6 +125,7 @@ GEMINI: Final = register(
         addresses=Addresses.URL,
         documents=frozenset({CHAT}),
         capabilities=gemini.OFFERED,
+        dialect=GEMINI_DIALECT,
         unsaid=gemini.needs,
         batches=True,
         provider="gemini-native",
@@ -135,6 +138,7 @@ COHERE: Final = register(
         addresses=Addresses.URL,
         documents=frozenset({CHAT}),
         capabilities=cohere.OFFERED,
+        dialect=COHERE_DIALECT,
         unsaid=cohere.needs,
         batches=True,
         provider="cohere-native",
@@ -147,6 +151,7 @@ BEDROCK: Final = register(
         addresses=Addresses.URL,
         documents=frozenset({CHAT}),
         capabilities=bedrock.OFFERED,
+        dialect=CONVERSE,
         unsaid=bedrock.needs,
         batches=True,
         provider="bedrock-converse",

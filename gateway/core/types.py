@@ -79,13 +79,9 @@ class WireProtocol(WordEnum):
     KSERVE_GRPC = "kserve-grpc"
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
-
-
-class Spill(WordEnum):
-    """What a caller or a key says of the cloud; `NEVER` wins (BEHAVIOURS M5, S6)."""
-
-    ALLOW = "allow"
-    NEVER = "never"
+    GEMINI = "gemini"
+    BEDROCK = "bedrock"
+    COHERE = "cohere"
 
 
 Parameter = bool | int | float | str  # of a request or tensor of the Open Inference Protocol

@@ -37,7 +37,7 @@ from gateway.core.reply import InferenceReply, Placement
 from gateway.core.types import DocumentCall, InferenceRequest, WireProtocol
 from gateway.protocols.http import ClientLeft, asgi
 from gateway.protocols.http.exchange import ClosableBytes, HttpExchange
-from gateway.protocols.http.head import check
+from gateway.protocols.http.head import HttpHead, check
 from gateway.server import Services, compression, intake, labels, latency_budget
 from gateway.server.intake import CallDefaults, RequestContext
 
@@ -227,13 +227,13 @@ class Front:
     error_response: ErrorResponse
     call: Callable[[str], Call | None] = no_call
     """What answers a POST to this path, if that is an inference call."""
-    owns: Callable[[str], bool] | None = None
-    """Whether a path is its own, where that is not told by `prefix`."""
+    owns: Callable[[HttpHead], bool] | None = None
+    """Whether the path of a head is its own, where that is not told by `prefix`."""
 
-    def has(self, path: str) -> bool:
-        prefix = self.prefix
+    def has(self, head: HttpHead) -> bool:
+        prefix, path = self.prefix, head.path
         if self.owns is not None:
-            return self.owns(path)
+            return self.owns(head)
         return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
 
@@ -328,8 +328,7 @@ class App:
     def _refuse(self, error: GatewayError, exchange: HttpExchange) -> None:
         if exchange.started:  # what has begun can only be cut
             return
-        path = exchange.head.path
-        own = [front for front in self._fronts if front.has(path)]
+        own = [front for front in self._fronts if front.has(exchange.head)]
         front = max(own, key=lambda each: len(each.prefix), default=self._fronts[-1])
         self._services.on_error(front.protocol, error.reason)
         if exchange.arrival is None:

@@ -51,6 +51,7 @@ _TRACESTATE = re.compile(rf"{_MEMBER}(?:,[ \t]*{_MEMBER}){{0,31}}")
 _LONGEST_TRACESTATE = 512
 _TRACE_DIGITS = 32
 _IDS = frozenset({"x-request-id", "traceparent"})
+_KEYS = ("api-key", "x-api-key", "x-goog-api-key")
 _STATED = frozenset(
     {"x-spillway-placement", "x-spillway-spill", "x-spillway-priority", "tracestate", labels.LABEL}
     | {"x-spillway-zones", "x-latency-budget-ms", "x-stainless-read-timeout"}
@@ -114,11 +115,11 @@ def within(outer: RequestContext, services: Services) -> RequestContext:
 
 def identify(headers: Mapping[str, str], services: Services, names: Sequence[str] = ()) -> Caller:
     """`names`: those in the certificate of the connection. A key may stand in `authorization` or,
-    where there is none, in the header that SDKs of Azure OpenAI (`api-key`) and of Anthropic
-    (`x-api-key`) have for theirs. Raises Unauthenticated, Unverifiable."""
+    where there is none, in a header that SDKs of Azure OpenAI, Anthropic and Google have for theirs
+    (`_KEYS`). Raises Unauthenticated, Unverifiable."""
     authorization = headers.get("authorization")
     if authorization is None:
-        key = headers.get("api-key") or headers.get("x-api-key")
+        key = next(filter(None, map(headers.get, _KEYS)), "")
         authorization = f"Bearer {key}" if key else ""
     return services.callers.identify(authorization, names)
 

@@ -16,21 +16,32 @@ from starlette.routing import Route
 from gateway.accounting.ledger.database import LedgerDown, LedgerError
 from gateway.accounting.ledger.report import BadQuestion, ReportQuery
 from gateway.auth import Caller
+from gateway.config.model_catalog import CatalogModel
 from gateway.core.errors import Forbidden, GatewayError, MalformedBody, RequestRejected
 from gateway.core.operations.registry import by_path
-from gateway.core.types import InferenceRequest, Payload, WireProtocol
+from gateway.core.types import DocumentCall, InferenceRequest, Payload, WireProtocol
 from gateway.pipeline.decisions import Explanation
 from gateway.protocols import strictjson
 from gateway.protocols.http.head import route_path
 from gateway.protocols.oip import rest
-from gateway.server import Services, intake
-from gateway.server.anthropic.front import PATH, chat_call
+from gateway.server import Services, intake, labels
+from gateway.server.dialects.anthropic import front as anthropic
+from gateway.server.dialects.bedrock import front as bedrock
+from gateway.server.dialects.cohere import front as cohere
+from gateway.server.dialects.gemini import front as gemini
+from gateway.server.dialects.head import read_call
 from gateway.server.http import Front, authenticate, body_share, read_body, request_exchange
 from gateway.server.infer_path import infer_path
 from gateway.server.intake import RequestContext
 from gateway.server.openai.documents import described_files, read
 
 _EXPLAINED_BYTES = 2 * 1024 * 1024
+_DIALECTS = {
+    WireProtocol.ANTHROPIC: anthropic.described,
+    WireProtocol.BEDROCK: bedrock.described,
+    WireProtocol.COHERE: cohere.described,
+    WireProtocol.GEMINI: gemini.described,
+}
 Explain = Callable[[InferenceRequest], Awaitable[Explanation]]
 Costs = Callable[[ReportQuery], Awaitable[dict[str, Any]]]
 Operates = Callable[[Mapping[str, str], str | None], bool]
@@ -194,9 +205,8 @@ def described(
         model, payload = read(operation, body, services.catalog, caller=caller)
         payload = replace(payload, files=described_files(operation))
         protocol = WireProtocol.OPENAI
-    elif path == PATH:
-        model, payload = chat_call(body, services.catalog, caller=caller)
-        protocol = WireProtocol.ANTHROPIC
+    elif (translated := _translated(path, body, services, caller)) is not None:
+        protocol, model, payload = translated
     else:
         infers = infer_path(route_path(path.encode("ascii", "replace")))
         if infers is None:
@@ -207,6 +217,17 @@ def described(
         payload = replace(call, version=version)
         protocol = WireProtocol.KSERVE_REST
     return intake.build(services, arrival, caller, headers, protocol, model, payload)
+
+
+def _translated(
+    path: str, body: dict[str, Any], services: Services, caller: Caller
+) -> tuple[WireProtocol, CatalogModel, DocumentCall] | None:
+    """The call of a front of another API; None: the path is none of theirs."""
+    for protocol, front in _DIALECTS.items():
+        if (translated := front(path, body)) is not None:
+            labels.check_document(body)
+            return protocol, *read_call(translated, services.catalog, 0, caller)
+    return None
 
 
 def explanation(explanation: Explanation) -> dict[str, Any]:

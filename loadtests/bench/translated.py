@@ -72,13 +72,13 @@ def main() -> None:
         print(f"{name:24} {usual:.3f} ms")
         for (operation, kind), cost_ms in costs_ms.items():
             print(f"  {operation.name:18} {kind:10} {cost_ms:.3f} ms, {cost_ms - usual:+.3f} ms")
-    print("callers of either API, to an endpoint of OpenAI's:")
+    print("callers of each API, to an endpoint of OpenAI's:")
     chats, whole, events = _documents(args.recorded, args.calls), *_bodies()
-    names = {str(chat["model"]) for chat in chats}
+    names = {"m", *(str(chat["model"]) for chat in chats)}
     catalog = Catalog({name: CatalogModel(name, "generate", ()) for name in names})
     fronts = front_costs_ms(chats, catalog, whole, events, args.rounds)
-    for name, (chat, message) in fronts.items():
-        print(f"{name:24} chat {chat:.3f} ms, messages {message:.3f} ms, {message - chat:+.3f} ms")
+    for name, (chat, own) in fronts.items():
+        print(f"{name:32} chat {chat:.3f} ms, its own {own:.3f} ms, {own - chat:+.3f} ms")
 
 
 async def _measure(args: argparse.Namespace) -> dict[str, dict[Route, float]]:

@@ -19,9 +19,9 @@ from gateway.core.operations.dialects import anthropic
 from gateway.core.operations.dialects.openai import spoken
 from gateway.core.types import ServedModel
 from gateway.endpoints.connectors.openai.dialects.anthropic.request import request
-from gateway.server.anthropic.answers import message
-from gateway.server.anthropic.events import MessageWriter
-from gateway.server.anthropic.requests import chat
+from gateway.server.dialects.anthropic.answers import message
+from gateway.server.dialects.anthropic.events import MessageWriter
+from gateway.server.dialects.anthropic.requests import chat
 from tests import chat_api
 from tests.anthropic_api import problem
 
@@ -201,7 +201,7 @@ def test_an_answer_is_the_same_message_whole_and_in_pieces(
     whole: Document = {"id": "chatcmpl-1", "model": "gpt-test", "usage": reply.usage}
     whole["choices"] = [{"message": said, "finish_reason": reply.finish_reason}]
     chunks = chat_api.chunks(reply, usage=True)
-    writer = MessageWriter(())
+    writer = MessageWriter((), "id")
     written = [writer.chunk(json.dumps(each).encode()) for each in _side_by_side(chunks, order)]
     events = [
         json.loads(each.partition(b"data: ")[2])

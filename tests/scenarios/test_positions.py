@@ -32,6 +32,7 @@ from gateway.core.operations.responses import RESPONSES
 from gateway.core.operations.spec import OperationSpec
 from gateway.demo.cloud.process import SimulatedCloud
 from tests.live import LiveGateway, LoopThread, serving, settings
+from tests.scenarios import front_bodies
 from tests.unit.classify.corpus import CARD, UNREADABLE, Body, Said, harmless, positions
 
 ROUTES: dict[OperationSpec, tuple[str, dict[str, Any]]] = {
@@ -281,6 +282,22 @@ def of_message(name: str) -> Call:
 @pytest.mark.parametrize("position", MESSAGE_BODIES)
 def test_a_card_number_stays_wherever_it_stands_in_a_message(rig: Rig, position: str) -> None:
     call = of_message(position)
+    leaves(rig, call)
+    record = stays(rig, call)
+    assert record["classify_reason"] == "entities"
+    assert (record["reason"] or record["end_reason"]) in ("restricted", "capability")
+
+
+@pytest.mark.parametrize(
+    ("front", "position"), [(f, p) for f in front_bodies.BODIES for p in front_bodies.BODIES[f]]
+)
+def test_a_card_number_stays_wherever_it_stands_in_another_api_s_call(
+    rig: Rig, front: str, position: str
+) -> None:
+    def call(gateway: LiveGateway, said: Said) -> dict[str, str]:
+        body = front_bodies.PLAIN[front] | front_bodies.BODIES[front][position](said)
+        return dict(gateway.client.post(front_bodies.PATHS[front], json=body).headers)
+
     leaves(rig, call)
     record = stays(rig, call)
     assert record["classify_reason"] == "entities"

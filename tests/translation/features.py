@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.anthropic_api import text as words
+from tests.translation.other_fronts import BODIES
 
 Document = dict[str, Any]
 HI: Document = {"role": "user", "content": "w-hi"}
@@ -203,3 +204,7 @@ FEATURES: dict[str, Sayable] = {
     "stream": both(stream=True),
 }
 """By its name, the fields of each front that can say it."""
+for _front, (_plain, _sayable) in BODIES.items():
+    PLAIN[_front] = _plain
+    for _feature, _fields in _sayable.items():
+        FEATURES[_feature][_front] = _fields

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.auth.caller import ANYONE
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.errors import InvalidField
@@ -23,19 +24,39 @@ from gateway.core.types import (
 from gateway.endpoints.connectors.openai.dialects.anthropic.request import request
 from gateway.endpoints.connectors.triton.openai_prompts import ask
 from gateway.scheduling.routing.needs import lacking
-from gateway.server.anthropic.front import chat_call
+from gateway.server.dialects.anthropic import front as anthropic
+from gateway.server.dialects.bedrock import front as bedrock
+from gateway.server.dialects.cohere import front as cohere
+from gateway.server.dialects.gemini import front as gemini
+from gateway.server.dialects.head import TranslatedBody, read_call
 from gateway.server.openai.documents import read
 from tests import anthropic_api, chat_api
 
 Document = dict[str, Any]
+Described = Callable[[str, Document], TranslatedBody | None]
 CATALOG = Catalog({"m": CatalogModel("m", "generate", ())})
 SERVED = ServedModel("m")
-ROUTES: dict[str, str] = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
+ROUTES: dict[str, str] = {
+    "chat": "/v1/chat/completions",
+    "messages": "/v1/messages",
+    "gemini": "/v1beta/models/m:generateContent",
+    "converse": "/model/m/converse",
+    "cohere": "/v2/chat",
+}
 FRONTS: dict[str, Callable[[Document], DocumentCall]] = {
     "chat": lambda body: read(CHAT, body, CATALOG)[1],
-    "messages": lambda body: chat_call(body, CATALOG)[1],
+    "messages": lambda body: _described(anthropic.described, "messages", body),
+    "gemini": lambda body: _described(gemini.described, "gemini", body),
+    "converse": lambda body: _described(bedrock.described, "converse", body),
+    "cohere": lambda body: _described(cohere.described, "cohere", body),
 }
 """Each raises InvalidField for what it refuses."""
+
+
+def _described(front: Described, name: str, body: Document) -> DocumentCall:
+    made = front(ROUTES[name], body)
+    assert made is not None
+    return read_call(made, CATALOG, 0, ANYONE)[1]
 
 
 @dataclass(frozen=True)

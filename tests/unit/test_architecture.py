@@ -51,7 +51,8 @@ TOO_FULL = {"core": 17, "demo": 16, "demo.cloud": 29}
 
 FAMILIES = {
     "endpoints.connectors": ("triton", "kserve", "openai"),
-    "server": ("anthropic", "kserve", "openai", "grpc", "ops"),
+    "server": ("dialects", "kserve", "openai", "grpc", "ops"),
+    "server.dialects": ("anthropic", "bedrock", "cohere", "gemini"),
 }
 """Packages whose members take each other's place, and may not import each other. What is nobody's
 is shared, and may import no member."""
@@ -61,9 +62,13 @@ REGISTRY = "endpoints.connectors.kinds"  # names every member, which is its only
 ACROSS = {
     # `explain` reads a described call as the front of its path would.
     ("server.ops", "server.openai.documents"),
-    ("server.ops", "server.anthropic.front"),
-    # A message is read as the chat that it becomes.
-    ("server.anthropic.front", "server.openai.documents"),
+    *(
+        ("server.ops", f"server.dialects.{dialect}.front")
+        for dialect in ("anthropic", "bedrock", "cohere", "gemini")
+    ),
+    ("server.ops", "server.dialects.head"),
+    # What is translated is read as the chat that it becomes.
+    ("server.dialects.head", "server.openai.documents"),
     # The console's page asks who is an operator, as operations do.
     ("server.console.front", "server.ops"),
 }

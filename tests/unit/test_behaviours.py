@@ -24,7 +24,7 @@ RANGES = {
     "C": range(13, 23),
     "K": range(1, 7),
     "D": range(1, 7),
-    "S": range(1, 19),
+    "S": range(1, 20),
     "A": range(1, 11),
     "B": range(1, 10),
     "M": (5, 7, 8),

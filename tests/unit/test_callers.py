@@ -16,6 +16,7 @@ from gateway import config
 from gateway.auth import ANYONE, Caller, Callers
 from gateway.config import KeySettings, LimitSettings, TenantSettings
 from gateway.config.model_catalog import Catalog, CatalogModel
+from gateway.config.sections.callers import Spill
 from gateway.config.zones import Zones
 from gateway.core.errors import RequestRejected, Unauthenticated
 from gateway.core.reply import InferenceReply
@@ -25,7 +26,6 @@ from gateway.core.types import (
     ONPREM_ONLY,
     InferenceRequest,
     Parameter,
-    Spill,
     TensorCall,
     Tightening,
     WireProtocol,

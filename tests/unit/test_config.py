@@ -10,7 +10,8 @@ import yaml
 
 from gateway import config
 from gateway.config.model_catalog import Catalog
-from gateway.core.types import Spill, Zone
+from gateway.config.sections.callers import Spill
+from gateway.core.types import Zone
 from tests.unit.settings_text import GOOD, changed, refusal
 
 HERE = Path(__file__).parent

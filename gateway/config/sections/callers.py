@@ -19,7 +19,14 @@ from gateway.config.section import (
     Score,
     Section,
 )
-from gateway.core.types import Spill
+from gateway.core.types import WordEnum
+
+
+class Spill(WordEnum):
+    """What a caller or a key says of the cloud; `NEVER` wins (BEHAVIOURS M5, S6)."""
+
+    ALLOW = "allow"
+    NEVER = "never"
 
 
 class ScopeSettings(Section):

@@ -22,6 +22,7 @@ _HEADERS: Final = frozenset(
         "accept accept-language anthropic-beta anthropic-dangerous-direct-browser-access "
         "anthropic-version api-key authorization content-encoding content-language content-type "
         "idempotency-key inference-header-content-length traceparent tracestate x-api-key "
+        "x-goog-api-client x-goog-api-key "
         "x-latency-budget-ms x-request-id x-spillway-placement x-spillway-priority "
         "x-spillway-sensitivity x-spillway-spill x-spillway-translation"
     ).split()
@@ -29,10 +30,11 @@ _HEADERS: Final = frozenset(
 """That the gateway reads, and those that browsers and SDKs send by themselves."""
 EXPOSED: Final = (
     "x-request-id", "request-id", "traceparent", "x-spillway-translation", "x-spillway-zone",
-    "x-spillway-endpoint", "x-spillway-reason",
+    "x-spillway-endpoint", "x-spillway-reason", "x-spillway-class",
     "x-spillway-attempts", "x-spillway-sensitivity", "x-spillway-classify-ms",
     "x-spillway-pseudonymised", "x-spillway-unrestored", "retry-after", "retry-after-ms",
     "ratelimit-policy", "ratelimit", "www-authenticate", "x-should-retry",
+    "x-amzn-requestid", "x-amzn-errortype",
     "inference-header-content-length",
 )  # fmt: skip
 """Of answers, that pages may read."""

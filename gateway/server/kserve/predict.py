@@ -28,7 +28,7 @@ from gateway.core.reply import Frame, InferenceReply, received
 from gateway.core.types import AT_ONCE_BYTES, InferenceRequest, Tensor, TensorCall, WireProtocol
 from gateway.protocols import strictjson
 from gateway.protocols.http.exchange import HttpExchange
-from gateway.protocols.http.head import name_in
+from gateway.protocols.http.head import HttpHead, name_in
 from gateway.protocols.oip.datatypes import label
 from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, intake
@@ -65,7 +65,10 @@ def front(services: Services) -> Front:
         explains = f":{verb}" == _EXPLAIN
         return partial(_PredictHead, services, tensors, bounds, name_in(name), explains)
 
-    return Front(_MODELS, WireProtocol.KSERVE_REST.value, [], error_response, call, _owns)
+    def owns(head: HttpHead) -> bool:
+        return _owns(head.path)
+
+    return Front(_MODELS, WireProtocol.KSERVE_REST.value, [], error_response, call, owns)
 
 
 def _owns(path: str) -> bool:

@@ -45,7 +45,7 @@ from gateway.core.types import (
 )
 from gateway.protocols import multipart, strictjson
 from gateway.protocols.http.exchange import AS_TAKEN_BYTES, HttpExchange
-from gateway.protocols.http.head import name_in
+from gateway.protocols.http.head import HttpHead, name_in
 from gateway.protocols.strictjson import JsonBounds
 from gateway.server import Services, intake
 from gateway.server.http import (
@@ -76,7 +76,8 @@ def front(services: Services) -> Front:
         for path, operation in by_path().items()
     }
 
-    def owns(path: str) -> bool:
+    def owns(head: HttpHead) -> bool:
+        path = head.path
         return path == "/v1" or path.startswith("/v1/") or path in calls
 
     routes = _routes(services)

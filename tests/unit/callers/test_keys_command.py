@@ -66,18 +66,20 @@ def test_a_key_is_kept_to_what_was_said(capsys: Captured, store: Path) -> None:
     key = created(
         capsys, store, "acme", "--models", "a", "--models", "b", "--placement", "onprem",
         "--requests-per-minute", "60", "--most-urgent-priority", "3", "--expires", "30m",
-        "--model-map", "gpt-4o=a",
+        "--model-map", "gpt-4o=a", "--zones", "eu", "--label", "personal",
     )  # fmt: skip
     found = callers(store).identify(f"Bearer {key}")
     assert found.models == frozenset({"a", "b"})
     assert found.zones == ONPREM_ONLY
     assert found.most_urgent == 3
+    assert (found.zone_names, found.labels) == (frozenset({"eu"}), frozenset({"personal"}))
     assert (found.named("gpt-4o"), found.named("b")) == ("a", "b")
     assert found.quotas[0].requests_per_minute == 60
     (told,) = listed(capsys, store)
     assert told["scope"] == {
         "models": ["a", "b"], "placement": "onprem", "most_urgent_priority": 3,
         "requests_per_minute": 60.0, "model_map": {"gpt-4o": "a"},
+        "zones": ["eu"], "label": "personal",
     }  # fmt: skip
     assert told["state"] == "in use"
 

@@ -9,9 +9,10 @@ import pytest
 
 from gateway.core.errors import InvalidField, UpstreamFailed, UpstreamUnreachable
 from gateway.core.reply import Frame, Receiver, ServerEvent, ServerEvents
-from gateway.server.anthropic.answers import message
-from gateway.server.anthropic.events import MessageBytes, MessageWriter
-from gateway.server.anthropic.requests import chat
+from gateway.server.dialects.anthropic.answers import message
+from gateway.server.dialects.anthropic.events import MessageWriter
+from gateway.server.dialects.anthropic.requests import chat
+from gateway.server.dialects.stream import TranslatedBytes
 
 Document = dict[str, Any]
 HI = {"role": "user", "content": "hi"}
@@ -128,7 +129,7 @@ async def test_a_stream_that_breaks_off_ends_with_an_error_and_no_stop() -> None
     caller = Caller()
     events = b"".join(ServerEvent(piece(content=text)).framed() for text in ("a", "\n\ndata: b"))
     frames = Broken(ServerEvent(piece(role="assistant", content="")), ServerEvents(events, 2))
-    await MessageBytes(frames, (), "id").deliver(caller)
+    await TranslatedBytes(frames, MessageWriter((), "id")).deliver(caller)
     kinds = [each.partition(b"\n")[0].decode() for each in caller.text.split(b"\n\n")[:-1]]
     assert [kind.removeprefix("event: ") for kind in kinds] == [
         "message_start", "ping", "content_block_start", "content_block_delta",
@@ -155,11 +156,11 @@ def anyio_backend() -> str:
 )
 def test_what_is_no_chunk_is_the_endpoint_s_failure(data: bytes) -> None:
     with pytest.raises(UpstreamFailed):
-        MessageWriter(()).chunk(data)
+        MessageWriter((), "id").chunk(data)
 
 
 def test_a_call_that_goes_on_behind_a_text_is_the_endpoint_s_failure() -> None:
-    writer, function = MessageWriter(()), {"name": "f", "arguments": "{"}
+    writer, function = MessageWriter((), "id"), {"name": "f", "arguments": "{"}
     writer.chunk(piece(tool_calls=[{"index": 0, "id": "t", "function": function}]))
     writer.chunk(piece(content="a"))
     with pytest.raises(UpstreamFailed):

@@ -18,6 +18,7 @@ from gateway.classify.verdicts.answers.masks import AnswerMasks
 from gateway.classify.verdicts.answers.read_stream import ReadStream
 from gateway.classify.verdicts.answers.texts import AUDIO
 from gateway.classify.verdicts.answers.verdicts import AnswerVerdicts
+from gateway.core.deferred_error import DeferredError
 from gateway.core.reply import InferenceReply, MediaChunk, MediaReply, OneFrame
 from gateway.core.types import InferenceRequest
 
@@ -49,9 +50,9 @@ class AnswerInspector:
         )
         if isinstance(reply, MediaReply) and masks is not None:  # guard: S17.media-masked
             answer.opened(MediaChunk(b"", reply.media_type))
-            withheld = answer.withhold(AUDIO)
+            withheld = DeferredError(answer.withhold(AUDIO))
             await ReadStream(reply.frames, answer).aclose()
-            raise withheld
+            raise withheld.again()
         if request.streamed:
             stream = ReadStream if masks is None else MaskedStream
             return replace(reply, frames=stream(reply.frames, answer))

@@ -25,6 +25,7 @@ from gateway.core.operations.dialects.chats import (
     named_choice,
     no_count,
     no_stream_options,
+    no_thinking,
     outside,
 )
 from gateway.core.operations.json_schema import is_accepted
@@ -114,6 +115,8 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "max_tool_calls": ("other", is_given),
     "response_format": ("other", no_format),
     "reasoning_effort": ("other", other_than(*EFFORTS)),
+    "thinking": ("other", no_thinking),
+    "cache_control": ("other", is_given),
     "verbosity": ("other", other_than("medium")),
 }
 """The capability that a field needs, and for which of its values."""

@@ -13,6 +13,7 @@ DATA_URL: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
 MOST: Final = (1 << 31) - 1
 """Of what no API has a bound of its own for."""
 SYSTEM: Final = frozenset({"system", "developer"})
+THINKING: Final = frozenset({"adaptive", "enabled", "disabled"})
 _CALL_KEYS: Final = frozenset({"id", "type", "function", "index"})
 _FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parsed_arguments"})
 """With what the openai SDK adds to a call that it has read."""
@@ -43,6 +44,28 @@ def no_stream_options(value: Any) -> bool:
     return isinstance(value, Mapping) and any(
         option and name != "include_usage" for name, option in value.items()
     )
+
+
+def no_thinking(value: Any) -> bool:
+    """Whether thinking is asked for in other words than the Messages API's for whether there is
+    some, and for how many tokens there are for it."""
+    if value is None:
+        return False
+    if not isinstance(value, Mapping) or value.get("type") not in THINKING:
+        return True
+    keys = {"type", "display"} if value["type"] == "adaptive" else {"type", "budget_tokens"}
+    return not value.keys() <= keys | {"display"} or (
+        value["type"] == "enabled" and type(value.get("budget_tokens")) is not int
+    )
+
+
+def thinks_twice(document: Mapping[str, Any]) -> bool:
+    """Whether a chat says in two fields how much to think, of which other APIs take one."""
+    stated, effort = document.get("thinking"), document.get("reasoning_effort")
+    kind = stated.get("type") if isinstance(stated, Mapping) else None
+    if kind == "disabled":
+        return effort not in (None, "none")
+    return effort == "none" if kind == "adaptive" else kind is not None and effort is not None
 
 
 def no_stops(most: int) -> Asks:

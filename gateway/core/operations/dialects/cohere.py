@@ -22,7 +22,9 @@ from gateway.core.operations.dialects.chats import (
     no_count,
     no_stops,
     no_stream_options,
+    no_thinking,
     outside,
+    thinks_twice,
 )
 from gateway.core.operations.json_schema import is_accepted
 from gateway.core.operations.spec import CapabilityNeed, Row
@@ -119,6 +121,8 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "max_tool_calls": ("other", is_given),
     "response_format": ("other", _no_format),
     "reasoning_effort": ("other", other_than("none", "high")),
+    "thinking": ("other", no_thinking),
+    "cache_control": ("other", is_given),
     "verbosity": ("other", other_than("medium")),
 }
 """The capability that a field needs, and for which of its values."""
@@ -134,6 +138,8 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
         yield CapabilityNeed("other", "tool_choice")
     if document.get("tools") and is_formatted(document.get("response_format")):
         yield CapabilityNeed("other", "response_format")
+    if thinks_twice(document):
+        yield CapabilityNeed("other", "thinking")
     yield from _message_needs(document.get("messages"))
 
 

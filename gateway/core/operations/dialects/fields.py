@@ -12,6 +12,9 @@ from typing import Any, Final
 
 CHAT: Final = "chat"
 MESSAGES: Final = "messages"
+GEMINI: Final = "gemini"
+CONVERSE: Final = "converse"
+COHERE: Final = "cohere"
 _SYSTEM: Final = "messages[system]"  # instructions, where they are no messages
 FIELDS: Final[dict[str, Mapping[str, str]]] = {
     CHAT: {},
@@ -25,6 +28,48 @@ FIELDS: Final[dict[str, Mapping[str, str]]] = {
         "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
         _SYSTEM: "system",
     },
+    GEMINI: {
+        "messages": "contents",
+        _SYSTEM: "systemInstruction",
+        "max_completion_tokens": "generationConfig.maxOutputTokens",
+        "temperature": "generationConfig.temperature",
+        "top_p": "generationConfig.topP",
+        "top_k": "generationConfig.topK",
+        "n": "generationConfig.candidateCount",
+        "seed": "generationConfig.seed",
+        "stop": "generationConfig.stopSequences",
+        "presence_penalty": "generationConfig.presencePenalty",
+        "frequency_penalty": "generationConfig.frequencyPenalty",
+        "logprobs": "generationConfig.responseLogprobs",
+        "top_logprobs": "generationConfig.logprobs",
+        "response_format": "generationConfig.responseJsonSchema",
+        "reasoning_effort": "generationConfig.thinkingConfig.thinkingLevel",
+        "thinking": "generationConfig.thinkingConfig",
+        "tool_choice": "toolConfig.functionCallingConfig",
+        "service_tier": "serviceTier",
+    },
+    CONVERSE: {
+        _SYSTEM: "system",
+        "max_completion_tokens": "inferenceConfig.maxTokens",
+        "temperature": "inferenceConfig.temperature",
+        "top_p": "inferenceConfig.topP",
+        "stop": "inferenceConfig.stopSequences",
+        "tools": "toolConfig.tools",
+        "tool_choice": "toolConfig.toolChoice",
+        "response_format": "outputConfig.textFormat",
+        "reasoning_effort": "outputConfig.effort",
+        "thinking": "additionalModelRequestFields.thinking",
+        "top_k": "additionalModelRequestFields.top_k",
+        "metadata": "requestMetadata",
+        "service_tier": "serviceTier",
+    },
+    COHERE: {
+        "max_completion_tokens": "max_tokens",
+        "stop": "stop_sequences",
+        "top_p": "p",
+        "top_k": "k",
+        "reasoning_effort": "thinking",
+    },
 }
 """By the API, what it calls a field of a chat."""
 _MESSAGE: Final = re.compile(r"messages\[(\d+)\]")
@@ -37,7 +82,8 @@ def callers_field(front: str, name: str, turns: Sequence[int]) -> str:
         return FIELDS[front].get(name, name)
     at = int(match[1])
     turn = turns[at] if at < len(turns) else -1
-    return "system" if turn < 0 else f"messages[{turn}]"
+    names = FIELDS[front]
+    return names.get(_SYSTEM, name) if turn < 0 else f"{names.get('messages', 'messages')}[{turn}]"
 
 
 def renamed(front: str, provider: str, document: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,9 @@ from gateway.core.operations.dialects.chats import (
     no_count,
     no_stops,
     no_stream_options,
+    no_thinking,
     outside,
+    thinks_twice,
 )
 from gateway.core.operations.json_schema import is_accepted, with_enums
 from gateway.core.operations.spec import CapabilityNeed, Row
@@ -144,6 +146,8 @@ _FIELDS: Final[Mapping[str, Row]] = {
     "max_tool_calls": ("other", is_given),
     "response_format": ("other", _no_format),
     "reasoning_effort": ("other", other_than("none", *EFFORTS)),
+    "thinking": ("other", no_thinking),
+    "cache_control": ("other", is_given),
     "verbosity": ("other", other_than("medium")),
 }
 """The capability that a field needs, and for which of its values."""
@@ -157,6 +161,8 @@ def needs(document: Mapping[str, Any]) -> Iterator[CapabilityNeed]:
             yield CapabilityNeed(row[0], key)
     if not is_choosable(document):
         yield CapabilityNeed("other", "tool_choice")
+    if thinks_twice(document):
+        yield CapabilityNeed("other", "thinking")
     yield from _message_needs(document.get("messages"))
 
 

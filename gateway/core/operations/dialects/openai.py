@@ -48,11 +48,20 @@ def _message(message: Mapping[str, Any], omitted: dict[str, None]) -> Mapping[st
     if blocks := made.pop("thinking_blocks", None):
         made["reasoning_content"] = "".join([each.get("thinking", "") for each in blocks])
         omitted["thinking.signature"] = None
+    if made.pop("extra_content", None):
+        omitted["thought_signature"] = None
     if "tool_calls" in made:
-        made["tool_calls"] = [_without_mark(each, omitted) for each in made["tool_calls"]]
+        made["tool_calls"] = [_call(each, omitted) for each in made["tool_calls"]]
     if made.pop("is_error", False):
         made["content"] = _failed(made.get("content"))
     return made
+
+
+def _call(call: Mapping[str, Any], omitted: dict[str, None]) -> Mapping[str, Any]:
+    if "extra_content" in call:
+        omitted["thought_signature"] = None
+        call = {key: value for key, value in call.items() if key != "extra_content"}
+    return _without_mark(call, omitted)
 
 
 def _part(part: Mapping[str, Any], omitted: dict[str, None]) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.core.deferred_error import DeferredError
 from gateway.core.errors import UpstreamError, UpstreamFailed
 from gateway.core.reply import ServerEvent
 from gateway.endpoints.connectors.openai.amazon.failures import error_in_stream
@@ -48,8 +49,8 @@ class AmazonEventParser(EventParser):
     def next(self) -> ServerEvent | None:
         event = self._events.popleft() if self._events else super().next()
         if event is None and self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+            failed, self._failure = DeferredError(self._failure), None
+            raise failed.again()
         return event
 
     def _exception(self, headers: dict[str, str], payload: bytes) -> UpstreamError:

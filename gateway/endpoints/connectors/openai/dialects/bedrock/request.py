@@ -65,8 +65,13 @@ def _inference(document: JsonDocument, model: str) -> JsonDocument:
 def _model_fields(document: JsonDocument, model: str) -> JsonDocument:
     """Fields that are the model's own."""
     get = document.get
+    made: JsonDocument = {}
     if is_limited(top_k := get("top_k")):
-        return {"top_k": top_k}
+        made["top_k"] = top_k
+    if stated := get("thinking"):
+        made["thinking"] = stated
+    if made:
+        return made
     usual = (None, 1)
     if (
         _CLAUDE in model  # which thinks neither with sampling nor with a forced tool

@@ -41,9 +41,12 @@ def request(document: JsonDocument, served: ServedModel, streamed: bool) -> Json
         made["stop_sequences"] = stops if isinstance(stops, list) else [stops]
     if tools := get("tools"):
         _add_tools(made, tools, get("tool_choice"))
-    effort = get("reasoning_effort")
-    if effort is not None:
-        made["thinking"] = {"type": "disabled" if effort == "none" else "enabled"}
+    effort, thinking = get("reasoning_effort"), get("thinking") or {}
+    if thinking.get("type") == "enabled":
+        made["thinking"] = {"type": "enabled", "token_budget": thinking["budget_tokens"]}
+    elif effort is not None or thinking:
+        off = effort == "none" or thinking.get("type") == "disabled"
+        made["thinking"] = {"type": "disabled" if off else "enabled"}
     shape = get("response_format")
     if shape and shape["type"] != "text":
         made["response_format"] = {"type": "json_object"}

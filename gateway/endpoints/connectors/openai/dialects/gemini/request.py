@@ -62,17 +62,29 @@ def _config(document: JsonDocument) -> JsonDocument:
         config["responseLogprobs"] = True
         if shown := get("top_logprobs"):
             config["logprobs"] = shown
-    effort = get("reasoning_effort")
-    if effort == "none":
-        config["thinkingConfig"] = {"thinkingBudget": 0}
-    elif effort is not None:
-        config["thinkingConfig"] = {"thinkingLevel": effort.upper(), "includeThoughts": True}
+    if (thinking := _thinking(get("reasoning_effort"), get("thinking"))) is not None:
+        config["thinkingConfig"] = thinking
     shape = get("response_format")
     if shape and shape["type"] != "text":
         config["responseMimeType"] = "application/json"
         if shape["type"] == "json_schema":
             config["responseJsonSchema"] = with_enums(titled(shape["json_schema"]))
     return config
+
+
+def _thinking(effort: Any, stated: Any) -> JsonDocument | None:
+    """By the effort, or by what the Messages API calls thinking."""
+    kind = stated["type"] if stated else None
+    if effort == "none" or kind == "disabled":
+        return {"thinkingBudget": 0}
+    if effort is None and kind is None:
+        return None
+    made: JsonDocument = {"includeThoughts": True}
+    if effort is not None:
+        made["thinkingLevel"] = effort.upper()
+    elif kind == "enabled":
+        made["thinkingBudget"] = stated["budget_tokens"]
+    return made
 
 
 def _contents(

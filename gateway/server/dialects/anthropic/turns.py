@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.core.errors import MISSING, NOT_OFFERED, WRONG_TYPE, InvalidField
+from gateway.core.errors import WRONG_TYPE, InvalidField
 from gateway.core.operations.dialects.anthropic import THOUGHTS
 from gateway.core.operations.spec import CapabilityNeed
 from gateway.core.types import JsonDocument
 from gateway.protocols import strictjson
+from gateway.server.dialects.fields import block_type, check_keys, not_offered, text_field
 
 _PLAIN_TEXT: Final = frozenset({"type", "text"})
 _EPHEMERAL: Final = frozenset({"type", "ttl"})
@@ -208,37 +209,6 @@ class ChatTurns:
             "thinking": text_field(block, "thinking", where),
             "signature": "" if signature is None else text_field(block, "signature", where),
         }
-
-
-def block_type(block: Any, where: str) -> str:
-    """Raises InvalidField."""
-    if not isinstance(block, dict):
-        raise InvalidField(where, "must be an object", WRONG_TYPE)
-    return text_field(block, "type", where)
-
-
-def text_field(block: Mapping[str, Any], name: str, where: str) -> str:
-    """Raises InvalidField."""
-    value = block.get(name)
-    if isinstance(value, str):
-        return value
-    if value is None:
-        raise InvalidField(f"{where}.{name}", "is required", MISSING)
-    raise InvalidField(f"{where}.{name}", "must be a string", WRONG_TYPE)
-
-
-def check_keys(block: Mapping[str, Any], known: frozenset[str], where: str) -> None:
-    """A key without a value says nothing. Raises InvalidField for another that is not known."""
-    for name, value in block.items():
-        if value is not None and name not in known:
-            # guard: S13.unknown-key -> continue
-            raise not_offered(f"{where}.{name}" if where else name)
-
-
-def not_offered(where: str, kind: str = "") -> InvalidField:
-    # a name of the schema is a short word; anything else may be the caller's own
-    shown = f" of type {kind}" if kind.isidentifier() and len(kind) <= 40 else ""
-    return InvalidField(where, f"is a field{shown} that this gateway does not offer", NOT_OFFERED)
 
 
 def check_no_citations(block: Mapping[str, Any], where: str) -> None:

@@ -13,12 +13,17 @@ from gateway.core.errors import MISSING, WRONG_TYPE, InvalidField
 from gateway.core.operations.dialects.fields import MESSAGES
 from gateway.core.operations.spec import CapabilityNeed, Translation
 from gateway.core.types import JsonDocument
-from gateway.server.anthropic.turns import (
-    ChatTurns,
+from gateway.server.dialects.anthropic.turns import ChatTurns, check_mark
+from gateway.server.dialects.fields import (
     check_keys,
-    check_mark,
+    check_object,
+    checked_list,
+    choose_nothing,
     not_offered,
+    number,
     text_field,
+    whole_number,
+    word,
 )
 
 _TIERS: Final = {"auto": "auto", "standard_only": "default"}
@@ -32,7 +37,6 @@ _TOOL_KEYS: Final = frozenset(
     | {"eager_input_streaming"}  # when its input comes, not what
 )
 _NOTHING: Final[Mapping[str, Any]] = {"defer_loading": False, "allowed_callers": ["direct"]}
-_NUMBERS: Final = frozenset({int, float})
 _KEEPS_ALL: Final = {"type": "clear_thinking_20251015", "keep": "all"}
 
 
@@ -62,7 +66,7 @@ def chat(body: JsonDocument) -> tuple[JsonDocument, Translation]:
         field(value, made, turns.unsaid)
     _say_effort(made, turns.unsaid)
     if "tools" not in made:
-        _choose_nothing(made)
+        choose_nothing(made)
     return made, Translation(MESSAGES, tuple(turns.unsaid), tuple(turns.turns))
 
 
@@ -71,9 +75,7 @@ _Unsaid = list[CapabilityNeed]
 
 
 def _max_tokens(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    if type(value) is not int or value < 1:
-        raise InvalidField("max_tokens", "must be a whole number from 1 on")
-    made["max_completion_tokens"] = value
+    made["max_completion_tokens"] = whole_number(value, "max_tokens", 1)
 
 
 def _stream(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
@@ -82,28 +84,24 @@ def _stream(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
 
 def _number(name: str) -> Callable[[Any, JsonDocument, _Unsaid], None]:
     def field(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-        if type(value) not in _NUMBERS:
-            raise InvalidField(name, "must be a number", WRONG_TYPE)
-        made[name] = value
+        made[name] = number(value, name)
 
     return field
 
 
 def _stops(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise InvalidField("stop_sequences", "must be a list of strings", WRONG_TYPE)
-    if value:
-        made["stop"] = value
+    if stops := checked_list(value, "stop_sequences", str, "strings"):
+        made["stop"] = stops
 
 
 def _metadata(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    _check_object(value, "metadata", frozenset({"user_id"}))
+    check_object(value, "metadata", frozenset({"user_id"}))
     if value.get("user_id") is not None:
         made["user"] = text_field(value, "user_id", "metadata")
 
 
 def _service_tier(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    made["service_tier"] = _choice(value, _TIERS, "service_tier")
+    made["service_tier"] = word(value, _TIERS, "service_tier")
 
 
 def _cache_control(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
@@ -144,8 +142,8 @@ def _tool(tool: Any, where: str) -> JsonDocument:
 
 def _tool_choice(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
     where = "tool_choice"
-    _check_object(value, where, frozenset({"type", "name", "disable_parallel_tool_use"}))
-    choice: Any = _choice(value.get("type"), _CHOICES, f"{where}.type")
+    check_object(value, where, frozenset({"type", "name", "disable_parallel_tool_use"}))
+    choice: Any = word(value.get("type"), _CHOICES, f"{where}.type")
     if not choice:
         choice = {"type": "function", "function": {"name": text_field(value, "name", where)}}
     made["tool_choice"] = choice
@@ -156,15 +154,8 @@ def _tool_choice(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
         made["parallel_tool_calls"] = not alone
 
 
-def _choose_nothing(made: JsonDocument) -> None:
-    """Without tools there is nothing to choose, and OpenAI's API refuses the fields."""
-    made.pop("parallel_tool_calls", None)
-    if made.get("tool_choice") in ("auto", "none"):
-        del made["tool_choice"]
-
-
 def _thinking(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    _check_object(value, "thinking", _THINKING_KEYS)
+    check_object(value, "thinking", _THINKING_KEYS)
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _THINKING:
         raise InvalidField("thinking.type", f"must be one of {', '.join(sorted(_THINKING))}")
@@ -175,14 +166,14 @@ def _thinking(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
 
 def _output_config(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
     where = "output_config"
-    _check_object(value, where, frozenset({"effort", "format"}))
+    check_object(value, where, frozenset({"effort", "format"}))
     if (effort := value.get("effort")) is not None:
-        made["reasoning_effort"] = _choice(effort, _EFFORTS, f"{where}.effort")
+        made["reasoning_effort"] = word(effort, _EFFORTS, f"{where}.effort")
     if (shape := value.get("format")) is None:
         return
     where = f"{where}.format"
-    _check_object(shape, where, frozenset({"type", "schema"}))
-    _choice(shape.get("type"), {"json_schema": ""}, f"{where}.type")
+    check_object(shape, where, frozenset({"type", "schema"}))
+    word(shape.get("type"), {"json_schema": ""}, f"{where}.type")
     if not isinstance(schema := shape.get("schema"), dict):
         raise InvalidField(f"{where}.schema", "must be an object", WRONG_TYPE)
     made["response_format"] = {
@@ -193,14 +184,14 @@ def _output_config(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
 
 def _context_management(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
     """What takes nothing away asks for nothing."""
-    _check_object(value, "context_management", frozenset({"edits"}))
+    check_object(value, "context_management", frozenset({"edits"}))
     edits = value.get("edits")
     if edits and edits != [_KEEPS_ALL]:
         raise not_offered("context_management.edits")
 
 
 def _speed(value: Any, made: JsonDocument, unsaid: _Unsaid) -> None:
-    _choice(value, {"standard": ""}, "speed")
+    word(value, {"standard": ""}, "speed")
 
 
 def _say_effort(made: JsonDocument, unsaid: _Unsaid) -> None:
@@ -215,18 +206,6 @@ def _say_effort(made: JsonDocument, unsaid: _Unsaid) -> None:
     made.setdefault("thinking", None)
     if disabled or effort not in _OPENAI_EFFORTS:
         unsaid.append(CapabilityNeed("reasoning", "output_config.effort"))
-
-
-def _check_object(value: Any, where: str, known: frozenset[str]) -> None:
-    if not isinstance(value, dict):
-        raise InvalidField(where, "must be an object", WRONG_TYPE)
-    check_keys(value, known, where)
-
-
-def _choice(value: Any, words: Mapping[str, str], where: str) -> str:
-    if not isinstance(value, str) or value not in words:
-        raise InvalidField(where, f"must be one of {', '.join(sorted(words))}")
-    return words[value]
 
 
 _FIELDS: Final[Mapping[str, Callable[[Any, JsonDocument, _Unsaid], None]]] = {

@@ -1,0 +1,1 @@
+"""The Converse operations of Amazon Bedrock over HTTP, as another form of chats."""
