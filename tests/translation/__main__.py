@@ -10,10 +10,11 @@ from tests.translation.ways import FRONTS, PROVIDERS, ROUTES, refusal
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "translation.md"
 HEAD = """# Translation
 
-What calls ({fronts})
-may ask of endpoints of each kind. `yes`: it goes there and means the same. `no`: it goes elsewhere
-or is refused with its field before anything is sent. Empty: no words for it.
-`python -m tests.translation` writes this page.
+What calls of each API may ask of endpoints of each kind. `yes`: the call goes there and means the
+same. `no`: it goes elsewhere, or is refused with its field before anything is sent. Empty: the API
+has no such field. `python -m tests.translation` writes this page.
+
+{fronts}
 
 """
 
