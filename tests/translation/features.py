@@ -189,7 +189,7 @@ FEATURES: dict[str, Sayable] = {
         "messages": turns(answer({**BLOCK, "signature": ""}, words("w-a"))),
     },
     "redacted-thoughts": {
-        "messages": turns(answer({"type": "redacted_thinking", "data": "w-x"}, words("w-a")))
+        "messages": turns(answer({"type": "redacted_thinking", "data": "dy14"}, words("w-a")))
     },
     "cache-marks": {
         "chat": turns({"role": "user", "content": [words("w-a") | MARK]}),

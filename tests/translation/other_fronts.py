@@ -200,7 +200,9 @@ BEDROCK: dict[str, Document] = {
         )
     ),
     "redacted-thoughts": turns(
-        said({"reasoningContent": {"redactedContent": "dy14"}}, {"text": "w-a"}, role="assistant")
+        said(
+            {"reasoningContent": {"redactedContent": "ZHkxNA=="}}, {"text": "w-a"}, role="assistant"
+        )
     ),
     "cache-marks": turns(said({"text": "w-a"}, POINT)),
     "cached-tools": {"toolConfig": {"tools": [*bedrock_tools()["toolConfig"]["tools"], POINT]}},

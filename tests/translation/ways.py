@@ -11,6 +11,7 @@ from gateway.auth.caller import ANYONE
 from gateway.config.model_catalog import Catalog, CatalogModel
 from gateway.core.deadline import Deadline
 from gateway.core.errors import InvalidField
+from gateway.core.operations.capabilities import INCIDENTAL
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.dialects.openai import spoken
 from gateway.core.types import (
@@ -21,7 +22,10 @@ from gateway.core.types import (
     ServedModel,
     WireProtocol,
 )
-from gateway.endpoints.connectors.openai.dialects.anthropic.request import request
+from gateway.endpoints.connectors.openai.dialects.anthropic.request import request as messages
+from gateway.endpoints.connectors.openai.dialects.bedrock.request import request as converse
+from gateway.endpoints.connectors.openai.dialects.cohere.request import request as cohere_chats
+from gateway.endpoints.connectors.openai.dialects.gemini.request import request as contents
 from gateway.endpoints.connectors.triton.openai_prompts import ask
 from gateway.scheduling.routing.needs import lacking
 from gateway.server.dialects.anthropic import front as anthropic
@@ -30,7 +34,7 @@ from gateway.server.dialects.cohere import front as cohere
 from gateway.server.dialects.gemini import front as gemini
 from gateway.server.dialects.head import TranslatedBody, read_call
 from gateway.server.openai.documents import read
-from tests import anthropic_api, chat_api
+from tests import anthropic_api, bedrock_api, chat_api, cohere_api, gemini_api
 
 Document = dict[str, Any]
 Described = Callable[[str, Document], TranslatedBody | None]
@@ -68,6 +72,7 @@ class ProviderApi:
     front: str  # of the same API, whose calls go on as they are; empty: there is none
     sent: Callable[[DocumentCall], Document]
     problem: Callable[[Document], str] = lambda sent: ""
+    omits: frozenset[str] = frozenset()  # fields of callers that change no answer
 
 
 def _chat(call: DocumentCall) -> Document:
@@ -75,8 +80,19 @@ def _chat(call: DocumentCall) -> Document:
 
 
 def _message(call: DocumentCall) -> Document:
-    made: Document = request(call.document, SERVED, call.streamed, json.loads)
-    return made
+    return messages(call.document, SERVED, call.streamed, json.loads)
+
+
+def _contents(call: DocumentCall) -> Document:
+    return contents(call.document, SERVED, json.loads)
+
+
+def _converse(call: DocumentCall) -> Document:
+    return converse(call.document, SERVED.model, json.loads)
+
+
+def _cohere(call: DocumentCall) -> Document:
+    return cohere_chats(call.document, SERVED, call.streamed)
 
 
 def _prompt(call: DocumentCall) -> Document:
@@ -84,10 +100,14 @@ def _prompt(call: DocumentCall) -> Document:
     return {"prompts": prompt.prompts, "sampling": repr(prompt.sampling)}
 
 
+_WHO = frozenset({"user", "metadata"})
 PROVIDERS: dict[str, ProviderApi] = {
     "openai": ProviderApi("openai", "chat", _chat, chat_api.problem),
     "anthropic": ProviderApi("anthropic", "messages", _message, anthropic_api.problem),
-    "triton": ProviderApi("triton", "", _prompt),
+    "gemini": ProviderApi("gemini", "gemini", _contents, gemini_api.problem, _WHO),
+    "bedrock": ProviderApi("bedrock", "converse", _converse, bedrock_api.problem),
+    "cohere": ProviderApi("cohere", "cohere", _cohere, cohere_api.problem, _WHO),
+    "triton": ProviderApi("triton", "", _prompt, omits=frozenset(INCIDENTAL)),
 }
 
 

@@ -179,4 +179,5 @@ async def test_an_endpoint_that_went_out_meanwhile_is_not_tried_again() -> None:
         assert len(rig.cloud_seen) == seen + 1
         assert drained_after_s == 1.0 or ended.at_s - began_s < 1.0, "at once"
         rig.registry.drain("cloud", False)
+        await asyncio.sleep(2.0)  # for as long as it asked for
         rig.sites["cloud"].connector._plans = itertools.cycle((plan, ANSWERS))

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from gateway.core.operations.capabilities import INCIDENTAL
 from gateway.core.operations.chat import CHAT
 from gateway.core.operations.spec import Translation
 from gateway.core.types import DocumentCall
@@ -49,8 +48,7 @@ def test_what_goes_means_the_same_and_what_stays_is_named(
         return
     assert api.problem(sent) == ""
     written = json.dumps(sent)
-    if not api.front:  # the gateway's own prompt
-        body = {name: value for name, value in body.items() if name not in INCIDENTAL}
+    body = {name: value for name, value in body.items() if name not in api.omits}
     for word in words(body):
         assert word in written
 

@@ -27,8 +27,8 @@ class StreamWriter:
         try:
             return self._chunk(loads(data))
         except (JSONDecodeError, AttributeError, TypeError, KeyError, IndexError):
-            failed = UpstreamFailed("the endpoint sent an event that is no chunk of a chat")
-        raise failed
+            pass
+        raise UpstreamFailed("the endpoint sent an event that is no chunk of a chat")
 
     def _chunk(self, document: Any) -> bytes:
         raise NotImplementedError

@@ -51,6 +51,7 @@ DOCUMENTS: Final = {
 EFFORTS: Final = ("low", "medium", "high")
 """Beyond them, it says, an effort counts as high where a model does not think before it answers."""
 _SPEAKERS: Final = frozenset({*SYSTEM, "user", "assistant"})
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LABEL: Final = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}")
 _MOST_LABELS: Final = 16
@@ -238,7 +239,13 @@ def _is_thought(block: Any) -> bool:
     if not isinstance(block, Mapping):
         return False
     if block.get("type") == "redacted_thinking":
-        return block.keys() <= {"type", "index", "data"} and isinstance(block.get("data"), str)
+        data = block.get("data")
+        return (
+            block.keys() <= {"type", "index", "data"}
+            and isinstance(data, str)
+            and len(data) % 4 == 0
+            and _BASE64.fullmatch(data) is not None
+        )
     return (
         block.get("type") == "thinking"
         and block.keys() <= {"type", "index", "thinking", "signature"}
