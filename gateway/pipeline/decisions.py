@@ -34,7 +34,8 @@ _READ: Final = frozenset(
 """Reasons of a verdict that is known: from a whole scan, a label, the call before it, or the
 operator's word."""
 
-_HOOK: Final = "hook:"
+_BY_NAME: Final = ("hook:", "category:")
+"""Begin the reasons that name what restricted a call."""
 
 
 class Pseudonyms(Protocol):
@@ -161,7 +162,7 @@ class DecisionMaker:
 
 
 def _was_read(reason: str) -> bool:
-    return reason in _READ or reason.startswith(_HOOK)
+    return reason in _READ or reason.startswith(_BY_NAME)
 
 
 @dataclass(frozen=True, slots=True)

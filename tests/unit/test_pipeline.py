@@ -147,7 +147,7 @@ async def test_a_call_that_could_not_be_read_stays_or_is_refused(reason: str) ->
             assert ended.placement.zone is Zone.ONPREM
 
 
-@pytest.mark.parametrize("reason", ["labelled", "tainted"])
+@pytest.mark.parametrize("reason", ["labelled", "tainted", "category:mergers", "hook:guardrail"])
 async def test_a_call_that_is_known_to_be_restricted_without_reading_is_not_blocked(
     reason: str,
 ) -> None:
