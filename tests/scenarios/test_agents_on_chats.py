@@ -66,10 +66,15 @@ def sent(town: Town, model: str) -> str:
     return json.dumps((town.chats if model == "writer" else town.claude).requests[-1])
 
 
-@agents.function_tool
-def trams(stop: str) -> str:
+def _trams(stop: str) -> str:
     """The trams at a stop."""
     return f"4 and 7 at {stop}"
+
+
+# openai-agents parses annotations that are texts, in several threads at once: CPython before 3.11.5
+# fails then (gh-106905)
+_trams.__annotations__ = {"stop": str, "return": str}
+trams = agents.function_tool(_trams, name_override="trams")
 
 
 def agent(client: openai.AsyncOpenAI, model: str, **more: Any) -> agents.Agent[Any]:
