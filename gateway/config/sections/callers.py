@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -19,10 +20,9 @@ from gateway.config.section import (
     Score,
     Section,
 )
-from gateway.core.types import WordEnum
 
 
-class Spill(WordEnum):
+class Spill(enum.Enum):
     """What a caller or a key says of the cloud; `NEVER` wins (BEHAVIOURS M5, S6)."""
 
     ALLOW = "allow"
