@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from gateway.core.deadline import Deadline
 from gateway.core.held_bytes import AnswerShare
@@ -14,6 +14,10 @@ from gateway.core.operations.spec import OperationSpec, Translation
 from gateway.core.operations.tensors import INFER
 from gateway.core.structs import value, weakly_referenced_value
 from gateway.core.trace_context import UNTRACED, Untraced
+from gateway.core.zone import CLOUD as CLOUD
+from gateway.core.zone import ONPREM as ONPREM
+from gateway.core.zone import Zone as Zone
+from gateway.core.zone import is_onprem as is_onprem
 
 
 class WordEnum(enum.Enum):
@@ -34,30 +38,6 @@ class Sensitivity(WordEnum):
 CLEAR: Final = Sensitivity.CLEAR  # to look a member up takes longer than to compare with it
 
 
-def is_onprem(zone: str) -> bool:
-    """By the name alone: whoever reads a record or a ledger may not have the settings."""
-    return zone == "onprem" or zone.startswith("onprem-")
-
-
-def _built_in(zone: type[Zone]) -> type[Zone]:
-    zone.ONPREM, zone.CLOUD = zone("onprem"), zone("cloud")
-    return zone
-
-
-@_built_in
-class Zone:
-    """Where endpoints stand. Compared by identity: `gateway.config.zones.named` makes them."""
-
-    ONPREM: ClassVar[Zone]
-    CLOUD: ClassVar[Zone]
-    __slots__ = ("name", "onprem")
-
-    def __init__(self, name: str) -> None:
-        self.name, self.onprem = name, is_onprem(name)
-
-
-ONPREM: Final = Zone.ONPREM
-CLOUD: Final = Zone.CLOUD
 EVERYWHERE = frozenset({ONPREM, CLOUD})  # without the settings' own zones
 ONPREM_ONLY, CLOUD_ONLY = frozenset({ONPREM}), frozenset({CLOUD})
 NOWHERE: frozenset[Zone] = frozenset()

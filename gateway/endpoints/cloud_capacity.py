@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.accounting.spill import AdaptiveLimit, CloudLine, CloudPace
@@ -22,17 +22,6 @@ from gateway.endpoints.state import EndpointState, ModelState, unavailable_why
 _RECHECK_S = 0.5  # for what tells nobody: a slow start that goes on, a server that is back
 
 _NAME: Final = itemgetter(0)
-
-
-class QuotaSource(Protocol):
-    exhausted: Callable[[float], None] | None
-
-
-@runtime_checkable
-class ReadsQuota(Protocol):
-    """A connector whose answers say what is left of its provider's limits."""
-
-    quota: QuotaSource
 
 
 class Clouds:
@@ -59,9 +48,9 @@ class Clouds:
         }
         self._sharing = _sharing(states, self._limits, catalog)
         for name in self._limits:
-            connector = states[name].connector
-            if isinstance(connector, ReadsQuota):
-                connector.quota.exhausted = partial(self.close, name)
+            quota: Any = getattr(states[name].connector, "quota", None)
+            if quota is not None:  # its answers say what is left of its provider's limits
+                quota.exhausted = partial(self.close, name)
 
     def __contains__(self, name: str) -> bool:
         return name in self._limits
