@@ -56,7 +56,7 @@ class Settings(Section):
     limits: LimitSettings = LimitSettings()
     classify: ClassifySettings = ClassifySettings()
     hooks: dict[HookName, HookSettings] = Field(
-        {}, description="services of yours that are asked about calls, and can only tighten"
+        {}, description="services of yours that judge calls, and can only tighten"
     )
     queue: QueueSettings = QueueSettings()
     routing: RoutingSettings = RoutingSettings()

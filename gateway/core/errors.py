@@ -217,7 +217,7 @@ class Unverifiable(Shed):
 
 
 class HookFailed(Shed):
-    """A hook of the operator's that is to be asked gave no answer."""
+    """A hook of the operator's gave no answer."""
 
     grpc_status, reason = "UNAVAILABLE", "hook_failed"
 

@@ -199,8 +199,8 @@ class HookSettings(Section):
     on_failure: Literal["refuse", "restrict", "allow"] = Field(
         "refuse", description="of a call about which it does not answer in time, or not clearly"
     )
-    models: tuple[str, ...] | None = Field(None, description="whose calls it is asked about")
-    content: bool = Field(True, description="false: it is not told what the call says")
+    models: tuple[str, ...] | None = Field(None, description="whose calls it judges")
+    content: bool = Field(True, description="false: its requests are without the call's content")
     i_know: bool = Field(False, description="this public name or address stands on the premises")
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ latter last.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection
 from typing import Any
 
@@ -100,26 +101,26 @@ class BlockWriter(StreamWriter):
 
     # How each event looks
 
+    @abstractmethod
     def start(self, document: JsonDocument) -> bytes:
         """Of an answer; `document`: its first chunk."""
-        raise NotImplementedError
 
+    @abstractmethod
     def opening(self, kind: str, call: OpenCall | None, data: str) -> bytes:
         """Of a block; `data`: of a thought that nobody may read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def piece(self, text: str) -> bytes:
         """Of the block that is open."""
-        raise NotImplementedError
 
-    def signature(self, signature: str) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def signature(self, signature: str) -> bytes: ...
 
-    def closing(self, kind: str) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def closing(self, kind: str) -> bytes: ...
 
-    def ending(self) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def ending(self) -> bytes: ...
 
     # What comes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
@@ -17,7 +18,7 @@ _log = logging.getLogger(__name__)
 _READ_BYTES: Final = 128 * 1024  # of a chunk: more is measured before it is parsed
 
 
-class StreamWriter:
+class StreamWriter(ABC):
     """Writes one stream. Each call gives the bytes that follow, perhaps none."""
 
     def chunk(self, data: bytes) -> bytes:
@@ -30,16 +31,16 @@ class StreamWriter:
             pass
         raise UpstreamFailed("the endpoint sent an event that is no chunk of a chat")
 
-    def _chunk(self, document: Any) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _chunk(self, document: Any) -> bytes: ...
 
+    @abstractmethod
     def last(self) -> bytes:
         """What ends a whole stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def broken_off(self, error: GatewayError) -> bytes:
         """In-band, since the status line is long gone; and never what ends a whole stream."""
-        raise NotImplementedError
 
 
 class TranslatedBytes:

@@ -1,4 +1,4 @@
-"""What callers are told of a model: how the API lists it, and what it can do for them."""
+"""What callers see of a model: how the API lists it, and what it can do for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks: services of the operator's, on the premises, that are asked about each call.
+"""Hooks: services of the operator's, on the premises, that judge each call.
 
 Their answers can only tighten: a hook restricts a call or refuses it, and clears none. Start with
 `classifier.HookedClassifier`.
@@ -20,4 +20,4 @@ class HookAnswer(Enum):
 
 
 class NoAnswer(Exception):
-    """None came in time, or one that says none of the three."""
+    """No answer in time, or one with none of the three verdicts."""

@@ -1,4 +1,4 @@
-"""One hook over HTTP: what it is told of a call, and what its answer means.
+"""One hook over HTTP: what a request to it holds, and what its answer means.
 
 A guardrail answers `{"action": "allow" | "restrict" | "refuse"}`. A rule of an Open Policy Agent
 (https://www.openpolicyagent.org/docs/rest-api#get-a-document-with-input) is given the same as
